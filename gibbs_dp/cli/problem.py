@@ -109,8 +109,8 @@ def _refuse_file(name: str, flags: set[str]) -> None:
     if path.suffix.lower() in RESULTS:
         raise UsageError(
             f"{name!r} is a file of draws or results and no problem: draws with their "
-            f"log-likelihoods are audited by 'gibbs-dp audit --idata {name}', and what gibbs-dp "
-            "saved is read in Python, by gibbs_dp.load_report or load_draws."
+            f"log-likelihoods are audited by 'gibbs-dp audit --idata {name}', and 'gibbs-dp "
+            f"{name}' says what may be done with what gibbs-dp saved."
         )
     if (path / REQUEST).is_file():
         raise UsageError(

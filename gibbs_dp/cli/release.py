@@ -258,6 +258,14 @@ GROUPS = {
 }
 
 
+MISSING = {
+    "data": "name the CSV file to release a model of",
+    "target": "name the column to predict",
+    "ledger": "name the budget to charge; 'gibbs-dp ledger create --ledger FILE --adjacency "
+    "replace-one --epsilon 1' makes one",
+}
+
+
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     own = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
@@ -271,9 +279,9 @@ def run(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parsed.extensions = own
-    for keyword in ("data", "target", "ledger"):
+    for keyword, told in MISSING.items():
         if getattr(parsed, keyword) is None:
-            raise UsageError(f"--{keyword}: it is missing; see --help.")
+            raise UsageError(f"--{keyword}: {told}.")
     require_adjacency(parsed)
     schema = schema_of(parsed)
     folder = start_session(parsed, keeps_programs=False)
@@ -383,6 +391,13 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     """Return whether no prior was given, and the rule can pick one."""
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
+    if not target:
+        raise UsageError(
+            "--pure-epsilon: say how private the draws are to be; give it, or --epsilon with "
+            "--delta."
+        )
+    if set(target) == {"epsilon"}:
+        raise UsageError("--delta: give it with --epsilon, or --pure-epsilon instead of both.")
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
     methods = method_options(release_methods() | parsed.extensions.method_paths)
     if given(parsed, methods) or not has_target:
