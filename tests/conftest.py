@@ -1,5 +1,6 @@
 import gc
 import os
+import sys
 
 from xla_flags import quick_flags
 
@@ -51,6 +52,14 @@ def room_for_programs():
 def types_are_checked_again():
     """Checks the first calls of this file, whatever earlier ones called."""
     check_again()
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """Pyplot keeps all that are plotted once some test of this process has imported it."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 @pytest.fixture(autouse=True)

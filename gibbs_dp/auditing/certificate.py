@@ -16,6 +16,7 @@ from gibbs_dp.results.table import Heading, TextTable, counted, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BOUNDS = ("catoni", "linear", "maurer", "mcallester")
@@ -170,18 +171,20 @@ class Certificate(Result):
         marks = [("WARNING", text) for text in self.warnings]
         return marks + [("assumed", text) for text in self.assumptions]
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(self, title: str | None = None, ax: Axes | None = None) -> Figure:
         """Draw the bounds and the empirical risk over gamma.
 
         Parameters
         ----------
         title
-            Of the figure.
+            Of the picture.
+        ax
+            Axes to draw on, in their style; by default those of a new figure.
 
         Returns
         -------
         Figure
-            The figure; it needs no pyplot, and notebooks show it.
+            The figure. Notebooks show it, and ``plt.show()`` where pyplot was imported before.
         """
         from gibbs_dp.results import plotting  # slow to import
 
@@ -192,15 +195,10 @@ class Certificate(Result):
             (plotting.GREEN, "^"),
         )
         name = self.settings["bound"]
-        figure, axes = plotting.one_panel(
-            SIZE,
-            f"probability {probability(self.settings['delta'])}" if title is None else title,
-            "gamma",
-            "risk (units of the loss)",
-        )
+        told = f"probability {probability(self.settings['delta'])}" if title is None else title
         x = np.array([row["gamma"] for row in self.rows])
-        with plotting.styled():
-            axes.set_xscale("log")
+        with plotting.drawing(ax, SIZE) as (figure, (axes,)):
+            axes.set(title=told, xlabel="gamma", ylabel="risk (units of the loss)", xscale="log")
             for bound, (color, marker) in zip(BOUNDS, styles, strict=True):
                 label = f"{bound} (the certificate)" if bound == name else bound
                 y = [row[bound] for row in self.rows]

@@ -16,6 +16,7 @@ from gibbs_dp.results.table import Heading, TextTable, counted, in_paper, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PRIVACY = ("on_average_kl", "on_average_kl_ghost")
@@ -78,7 +79,9 @@ class Comparison(ResultWithExplorer):
     def _remarks(self) -> Remarks:
         return [("note", text) for text in self.notes]
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(
+        self, title: str | None = None, axes: Sequence[Axes] | np.ndarray | None = None
+    ) -> Figure:
         """Draw privacy and risk of all reports, and below differences in standard errors.
 
         The differences are of on-average KL, and of the excess risk (of the population risk where
@@ -88,15 +91,22 @@ class Comparison(ResultWithExplorer):
         ----------
         title
             Of the figure.
+        axes
+            Two rows, a column a unit, to draw on in their style; by default those of a new figure.
 
         Returns
         -------
         Figure
             A column a unit.
+
+        Raises
+        ------
+        ValueError
+            If ``axes`` are not so many.
         """
         from gibbs_dp.auditing.plot import plot_comparison
 
-        return plot_comparison(self.reports, self.table, title)
+        return plot_comparison(self.reports, self.table, title, axes)
 
     def _explorer(
         self, title: str | None, about: Iterable[str], files: Mapping[str, str] | None = None

@@ -23,7 +23,7 @@ from gibbs_dp.results.plotting import (
     Picture,
     Points,
     draw_estimate,
-    explained,
+    drawing,
     legend_below,
     literal,
     mark_selected,
@@ -180,23 +180,21 @@ PANEL_SIZE = (4.2, 4.1)
 BARE_HEIGHT, LINE_HEIGHT = 3.5, 0.19
 
 
-@styled()
 def plot_report(
     report: ReportData, title: str | None = None, shown: str | Sequence[str] = DEFAULT
-) -> Picture:
+) -> Figure:
     """Draw panels of a report over gamma, two beside each other."""
     names = check_panels(report, shown)
     columns = min(2, len(names))
     rows = -(-len(names) // 2)
     width, height = PANEL_SIZE
-    figure, grid = panels((width * columns, height * rows), rows, columns)
-    for axes in grid.ravel()[len(names) :]:
-        axes.remove()
-    for axes, name in zip(grid.ravel(), names, strict=False):
-        _draw(axes, report, name)
-    settings = report.settings
-    size = f", n = {settings['n']}" if "n" in settings else ""
-    figure.suptitle(title or literal(f"{settings.get('loss', 'Gibbs posterior')}{size}"))
+    size = width * columns, height * rows
+    with drawing(None, size, rows, columns, len(names)) as (figure, places):
+        for axes, name in zip(places, names, strict=True):
+            _draw(axes, report, name)
+        settings = report.settings
+        told = f", n = {settings['n']}" if "n" in settings else ""
+        figure.suptitle(title or literal(f"{settings.get('loss', 'Gibbs posterior')}{told}"))
     return figure
 
 
@@ -255,9 +253,7 @@ def overlay_report(
     for line in set(axes.lines) - before:
         if line.get_gid() is None:
             line.set_gid(f"{GID}{len(drawn)}{unit}")
-    handles, labels = explained(axes)
-    if handles:
-        axes.legend(handles, labels)
+    legend_below(axes)
     if title is not None:
         axes.set_title(title)
     return axes.figure.figure  # of a subfigure, the whole one
@@ -292,10 +288,12 @@ DIFFERENCES = {"privacy": ("on_average_kl",), "risk": ("excess_risk", "populatio
 LEGEND_WIDTH = 34
 
 
-@styled()
 def plot_comparison(
-    reports: Mapping[str, ReportData], table: pd.DataFrame, title: str | None = None
-) -> Picture:
+    reports: Mapping[str, ReportData],
+    table: pd.DataFrame,
+    title: str | None = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
+) -> Figure:
     """Draw privacy and risk of all reports; below, differences over their standard errors.
 
     Risks are left out where the losses differ.
@@ -306,23 +304,24 @@ def plot_comparison(
     }
     shown = {panel: column for panel, column in compared.items() if column is not None}
     names = list(reports)
-    figure, grid = panels(
-        (4.2 * len(shown) + 0.4, 5.6 + 0.2 * len(names)),
-        2,
-        len(shown),
-        sharex="col",
-        height_ratios=(2, 1),
-    )
-    for (panel, column), (top, bottom) in zip(shown.items(), grid.T, strict=True):
-        for name, color in zip(names, _colors(names), strict=True):
-            draw_panel(top, reports[name], panel, color, name)
-        _draw_differences(bottom, reports, table[table["quantity"] == column], str(column))
-        top.set_xlabel("")
-    if title is not None:
-        figure.suptitle(title)
-    handles = _handles(reports, list(shown), list(grid.ravel()))
-    is_wide = len(shown) > 1
-    figure.legend(handles=handles, loc="outside lower center", ncols=2 if is_wide else 1)
+    wide = len(shown)
+    size = 4.2 * wide + 0.4, 5.6 + 0.2 * len(names)
+    grid: dict[str, Any] = {"sharex": "col", "height_ratios": (2, 1)}
+    with drawing(axes, size, 2, wide, **grid) as (figure, places):
+        for (panel, column), top, bottom in zip(
+            shown.items(), places[:wide], places[wide:], strict=True
+        ):
+            for name, color in zip(names, _colors(names), strict=True):
+                draw_panel(top, reports[name], panel, color, name)
+            _draw_differences(bottom, reports, table[table["quantity"] == column], str(column))
+            top.set_xlabel("")
+        if title is not None:
+            figure.suptitle(title)
+        handles = _handles(reports, list(shown), places)
+        if axes is None:
+            figure.legend(handles=handles, loc="outside lower center", ncols=min(2, wide))
+        else:
+            places[0].legend(handles=handles)
     return figure
 
 
@@ -407,15 +406,31 @@ POINTS = 65
 LARGEST_EPSILON = 700.0
 
 
-@styled()
 def plot_attack(
-    report: ReportData, gammas: Sequence[float] | None = None, title: str | None = None
-) -> Picture:
+    report: ReportData,
+    gammas: Sequence[float] | None = None,
+    title: str | None = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
+) -> Figure:
     """Draw the ROC with bands, on linear and on logarithmic axes."""
     known = dict(profiles(report))
     chosen = _chosen_gammas(list(known), gammas, len(COLORS))
-    figure, grid = panels(ATTACK_SIZE, columns=2)
-    left, right = grid[0]
+    size = f", n = {report.settings['n']}" if "n" in report.settings else ""
+    default = f"what an attacker sees: {report.settings.get('loss', 'Gibbs posterior')}{size}"
+    with drawing(axes, ATTACK_SIZE, columns=2) as (figure, (left, right)):
+        _draw_roc(left, right, report, known, chosen)
+        if title is not None or axes is None:
+            figure.suptitle(title or literal(default))
+    return figure
+
+
+def _draw_roc(
+    left: Axes,
+    right: Axes,
+    report: ReportData,
+    known: Mapping[float, dict[str, np.ndarray]],
+    chosen: list[float],
+) -> None:
     epsilons = {row["gamma"]: row.get("dp_epsilon") for row in report.rows}
     releases = int(report.settings.get("num_releases", 1))
     low = np.concatenate([[0.0], np.geomspace(LEAST_FPR / 10, 1.0, POINTS)])
@@ -442,10 +457,6 @@ def plot_attack(
     left.set_title("one draw, everyone else known")
     right.set_title("few false alarms")
     legend_below(left)
-    size = f", n = {report.settings['n']}" if "n" in report.settings else ""
-    default = f"what an attacker sees: {report.settings.get('loss', 'Gibbs posterior')}{size}"
-    figure.suptitle(title or literal(default))
-    return figure
 
 
 def allowed_tpr(fpr: np.ndarray, epsilon: float) -> np.ndarray:
@@ -477,14 +488,17 @@ ROW_PANELS = {
 }
 
 
-@styled()
-def plot_exposure(rows: pd.DataFrame, title: str | None = None) -> Picture:
+def plot_exposure(
+    rows: pd.DataFrame,
+    title: str | None = None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
+) -> Figure:
     """Draw the rows of one gamma of ``Report.exposure``, a panel an estimate."""
-    figure, grid = panels(EXPOSURE_SIZE, columns=2)
-    for axes, name in zip(grid[0], ESTIMATES, strict=True):
-        _draw_rows(axes, rows, name)
-    if title is not None:
-        figure.suptitle(title)
+    with drawing(axes, EXPOSURE_SIZE, columns=2) as (figure, places):
+        for place, name in zip(places, ESTIMATES, strict=True):
+            _draw_rows(place, rows, name)
+        if title is not None:
+            figure.suptitle(title)
     return figure
 
 

@@ -312,8 +312,8 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         Returns
         -------
         Figure
-            The figure; with ``ax``, the one that it belongs to. It needs no pyplot, and notebooks
-            show it.
+            The figure; with ``ax``, the one that it belongs to. Notebooks show it, and
+            ``plt.show()`` where pyplot was imported before.
 
         Raises
         ------
@@ -407,7 +407,10 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         return pd.DataFrame(rows).set_index(["gamma", "fpr"])
 
     def plot_attack(
-        self, gammas: Sequence[float] | None = None, title: str | None = None
+        self,
+        gammas: Sequence[float] | None = None,
+        title: str | None = None,
+        axes: Sequence[Axes] | np.ndarray | None = None,
     ) -> Figure:
         """Draw the average attacker's ROC with 95% bands, and what DP epsilon allows over it.
 
@@ -417,6 +420,8 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
             Some of the report's; by default up to five of them.
         title
             Of the figure.
+        axes
+            Two to draw on, in their style; by default those of a new figure.
 
         Returns
         -------
@@ -426,11 +431,11 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         Raises
         ------
         ValueError
-            For gammas that the report has not, and reports without a profile.
+            For gammas that the report has not, reports without a profile, and other than two axes.
         """
         from gibbs_dp.auditing.plot import plot_attack
 
-        return plot_attack(self, gammas, title)
+        return plot_attack(self, gammas, title, axes)
 
     @property
     def exposure(self) -> pd.DataFrame:
@@ -463,7 +468,12 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
     def _gammas(self) -> list[float]:
         return [row["gamma"] for row in self.rows]
 
-    def plot_exposure(self, title: str | None = None, gamma: float | None = None) -> Figure:
+    def plot_exposure(
+        self,
+        title: str | None = None,
+        gamma: float | None = None,
+        axes: Sequence[Axes] | np.ndarray | None = None,
+    ) -> Figure:
         """Draw what every row of the table costs over its rank: on-average KL, and advantage.
 
         Parameters
@@ -472,6 +482,8 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
             Of the figure.
         gamma
             One of the report's. None: the largest.
+        axes
+            Two to draw on, in their style; by default those of a new figure.
 
         Returns
         -------
@@ -481,7 +493,8 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         Raises
         ------
         ValueError
-            If the audit was without ``Exposure()``, or the report has no such gamma.
+            If the audit was without ``Exposure()``, the report has no such gamma, or there are
+            other than two axes.
         """
         from gibbs_dp.auditing.plot import plot_exposure
 
@@ -490,7 +503,7 @@ class Report(ReportData, ResultWithPage, ResultWithExplorer):
         if chosen not in self._gammas:
             known = ", ".join(f"{g:g}" for g in self._gammas)
             raise ValueError(f"gamma: {gamma!r} is not in the report; it has {known}.")
-        return plot_exposure(frame[frame["gamma"] == chosen], title)
+        return plot_exposure(frame[frame["gamma"] == chosen], title, axes)
 
     def exposure_summary(self) -> str:
         """Return the ten most exposed rows of every gamma as text, with errors."""

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gibbs_dp.auditing.explain import CAUTIONS
-from gibbs_dp.auditing.plot import PANELS, plot_exposure, plot_panels
+from gibbs_dp.auditing.plot import EXPOSURE_SIZE, PANELS, plot_exposure, plot_panels
 from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, exposure_frame, rows_title
 from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
 from gibbs_dp.results import page
+from gibbs_dp.results.plotting import panels
 from gibbs_dp.results.table import Heading, TextTable, interval, warnings_below, with_error
 
 # So many gammas have a column each on a page.
@@ -163,7 +164,8 @@ def _exposure_section(report: ReportData) -> page.Section:
         parts.append(TextTable(headings, list(zip(*cells.values(), strict=True))).to_html())
     caption = f"What each row costs at gamma = {max(gammas):g}, over its rank."
     largest = report.row_tables[gammas.index(max(gammas))]
-    figure = plot_exposure(exposure_frame([max(gammas)], [largest]))
+    figure, grid = panels(EXPOSURE_SIZE, columns=2)
+    plot_exposure(exposure_frame([max(gammas)], [largest]), axes=grid)
     parts.append(page.pictures([(page.inline_svg(figure, caption, "exposure-"), caption)]))
     parts.append(page.meanings((c.title, c.meaning) for c in COLUMNS if c.title is not None))
     return page.section("Most exposed rows", *parts)

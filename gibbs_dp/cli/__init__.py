@@ -38,6 +38,7 @@ COMMANDS = {
     "sample": Command("draws from one posterior, with diagnostics", "sample"),
     "calibrate": Command("the gamma of a privacy target, worst case or on average", "calibrate"),
     "release": Command("private draws from a table, charged to a ledger", "release"),
+    "predict": Command("what a released model says of another table", "predict"),
     "ledger": Command("make a privacy budget, and see what has been spent", "ledger"),
     "figure2": _of_papers(
         "Figure 2 of Wang, Lei & Fienberg (2016), from sampled posteriors", "figure2"

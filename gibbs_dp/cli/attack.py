@@ -219,6 +219,8 @@ def _load(path: str) -> Guarantee:
         raise UsageError(
             f"--guarantee: cannot read {path!r} ({error.strerror}); name a JSON file."
         ) from error
+    except UnicodeDecodeError:
+        raise UsageError(f"--guarantee: {path!r} is no text; name a JSON file.") from None
 
 
 def _show_guarantee(arguments: Sequence[str]) -> None:

@@ -9,7 +9,8 @@ from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.options import ADJACENCY, DEBUG, JSON, QUIET, require_adjacency
 from gibbs_dp.cli.output import UsageError
-from gibbs_dp.cli.parser import given, parse, split_name
+from gibbs_dp.cli.parser import given, parse, split_words
+from gibbs_dp.io.files import shown
 from gibbs_dp.privacy.ledger import Ledger
 
 SUMMARY = "The privacy budget of one dataset: create FILE, or show what has been spent."
@@ -33,12 +34,15 @@ GROUPS = {"which ledger": (FILE,), "budget (create)": BUDGET, "output": OUTPUT}
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    action, rest = split_name(arguments, [FILE, *BUDGET, *OUTPUT])
+    words, rest = split_words(arguments, [FILE, *BUDGET, *OUTPUT])
+    action = words[0] if words else None
     usage = "gibbs-dp ledger show|create --ledger FILE [options]"
     parsed = parse("ledger", SUMMARY, rest, GROUPS, usage=usage)
     if action not in ACTIONS:
         got = "" if action is None else f", not {action!r}"
         raise UsageError(f"ledger: give an action, {' or '.join(ACTIONS)}{got}.")
+    if len(words) > 1:
+        raise UsageError(f"ledger: did you mean {action} --ledger {shown(words[1], 200)}?")
     if parsed.ledger is None:
         raise UsageError("--ledger: name the file.")
     if action == "create":

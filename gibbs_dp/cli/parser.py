@@ -24,6 +24,16 @@ BRACKETS = "[](){} ,;"
 YES_NO = ("true", "false", "yes", "no", "on", "off", "0", "1")
 NO = ("false", "no", "off", "0")
 SHORT = {"d": "--data", "j": "--json", "o": "--out", "q": "--quiet", "s": "--seed", "h": "--help"}
+# What options are called elsewhere.
+OTHER_NAMES = {
+    **dict.fromkeys(("y", "label", "outcome", "response", "dependent", "predict"), "--target"),
+    **dict.fromkeys(("x", "columns", "predictors", "covariates"), "--features"),
+    **dict.fromkeys(("csv", "file", "input", "table"), "--data"),
+    **dict.fromkeys(("output", "outdir", "save"), "--out"),
+    **dict.fromkeys(("separator", "delimiter"), "--sep"),
+    **dict.fromkeys(("size", "sample-size", "rows"), "--n"),
+    "silent": "--quiet",
+}
 # Words as alike as this are taken for one another.
 ALIKE = 0.68
 # Whole numbers of more bits no command can use; with a point or an exponent, all that are exact.
@@ -99,7 +109,7 @@ def bad_number(word: str, option: Option) -> str:
     kind = "a whole number" if option.kind == "int" else "a number"
     wanted = " or ".join([kind, *map(repr, option.choices)])
     hint = number_remedy(word, option.kind, option.is_list)
-    return f"{shown(word, 60)!r} is not {wanted}{hint}"
+    return f"{shown(word, 60)!r} is not {wanted}{hint or '; give one'}"
 
 
 def refuse_misplaced(words: Sequence[str], option: Option | None) -> None:
@@ -125,6 +135,8 @@ def refuse_misplaced(words: Sequence[str], option: Option | None) -> None:
             if more.startswith("-") or not is_meant_as_number(more):
                 break
             run.append(more)
+        if all(map(is_number, run)):
+            raise UsageError(f"{option.flag}: it takes one number; leave out {' '.join(run)}.")
         raise UsageError(f"{option.flag}: {bad_number(' '.join(run), option)}.")
 
 
@@ -155,6 +167,8 @@ def _near(flag: str, known: Collection[str]) -> list[str]:
     name = flag.lstrip("-").replace("_", "-").lower()
     if f"--{name}" in known:
         return [f"--{name}"]
+    if OTHER_NAMES.get(name) in known:
+        return [OTHER_NAMES[name]]
     if len(name) == 1:
         return [SHORT[name]] if SHORT.get(name) in known else []
     if len(name) > 2:
@@ -214,7 +228,13 @@ def looks_like_a_path(name: str) -> bool:
 def missing_file(flag: str, path: str) -> str:
     """Say that there is no such file, and which may be meant."""
     folder = Path(path).parent
+    if Path(path).is_dir():
+        names = sorted(one.name for one in Path(path).glob("*.nc"))
+        inner = f"did you mean {shown(str(Path(path) / names[0]), 200)!r}?" if names else ""
+        return f"{flag}: {shown(path, 200)!r} is a folder; {inner or 'name a file in it.'}"
     told = f"{flag}: there is no file {shown(path, 200)!r}; "
+    if "://" in path:
+        return told + "download it first, and give its path here."
     if not folder.is_dir():
         return told + f"there is no folder {shown(str(folder), 200)!r} either."
     try:
@@ -254,8 +274,14 @@ class Parser(argparse.ArgumentParser):
         told = message.removeprefix("argument ")
         flag = told.partition(":")[0]
         self.usage = None  # argparse's own names the values of every option
-        if "expected" in told and (shape := re.search(rf"\[({flag} [^]]+)\]", self.format_usage())):
-            told = f"{flag}: give it as {shape[1]}"
+        if found := re.fullmatch(r".*invalid choice: '(.*)' \(choose from (.*)\)", told, re.DOTALL):
+            near = nearest(found[1], re.findall(r"[\w-]+", found[2]))
+            if near is not None:
+                raise UsageError(f"{told}; did you mean {near}?")
+        if "expected" in told and (
+            shape := re.search(rf"\[({flag} [^][]+(\[[^]]+\])?)", self.format_usage())
+        ):
+            told = f"{flag}: give it as {' '.join(shape[1].split())}"
         raise UsageError(told + ".")
 
 
@@ -272,9 +298,11 @@ def parse(
         add_options(parser, options, title)
     name, rest = split_name(arguments, [o for options in groups.values() for o in options])
     if name is not None:
-        raise UsageError(
-            f"{name!r} is unexpected; 'gibbs-dp {command}' takes options only, as --name value."
-        )
+        flags = {option.flag for options in groups.values() for option in options}
+        told = f"'gibbs-dp {command}' takes options only, as --name value."
+        if "--data" in flags and looks_like_a_path(name):
+            told = f"did you mean --data {shown(name, 200)}?"
+        raise UsageError(f"{shown(name, 200)!r} is unexpected; {told}")
     return parser.parse_args(rest)
 
 
@@ -399,9 +427,13 @@ def _refuse_second(words: Sequence[str], option: Option | None) -> None:
     if option is not None and option.kind == "flag" and words[1].lower() in YES_NO:
         refuse_value(option, words[1])
     hint = "give one problem, and options as --name value."
+    if looks_like_a_path(words[0]):
+        hint = f"did you mean --target {shown(words[1], 60)}?"
+        if looks_like_a_path(words[1]):
+            hint = "give one file."
     if "-".join(words).lower() in PROBLEMS:
         hint = f"did you mean {'-'.join(words).lower()}?"
-    raise UsageError(f"{words[1]!r} is unexpected after {words[0]!r}; {hint}")
+    raise UsageError(f"{shown(words[1], 60)!r} is unexpected after {words[0]!r}; {hint}")
 
 
 def _refuse_again(option: Option, seen: set[str]) -> None:

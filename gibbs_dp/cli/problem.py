@@ -109,8 +109,8 @@ def _refuse_file(name: str, flags: set[str]) -> None:
     if path.suffix.lower() in RESULTS:
         raise UsageError(
             f"{name!r} is a file of draws or results and no problem: draws with their "
-            f"log-likelihoods are audited by 'gibbs-dp audit --idata {name}', and what gibbs-dp "
-            "saved is read in Python, by gibbs_dp.load_report or load_draws."
+            f"log-likelihoods are audited by 'gibbs-dp audit --idata {name}', and 'gibbs-dp "
+            f"{name}' says what may be done with what gibbs-dp saved."
         )
     if (path / REQUEST).is_file():
         raise UsageError(
@@ -144,6 +144,10 @@ def make_problem(parsed: argparse.Namespace, name: str) -> Problem:
     options = given(parsed, entry.options)
     if name == "table" and options.get(LOSS) in parsed.extensions.losses:
         options[LOSS] = parsed.extensions.losses[options[LOSS]]
+    if name == "table" and data is not None and not options.get("date"):
+        from gibbs_dp.problems.table import days_of  # slow to import
+
+        options["date"] = days_of(data, options)
     try:
         return build_entry(entry, name, options)
     except ValueError:

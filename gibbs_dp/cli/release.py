@@ -258,6 +258,14 @@ GROUPS = {
 }
 
 
+MISSING = {
+    "data": "name the CSV file to release a model of",
+    "target": "name the column to predict",
+    "ledger": "name the budget to charge; 'gibbs-dp ledger create --ledger FILE --adjacency "
+    "replace-one --epsilon 1' makes one",
+}
+
+
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
     own = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
@@ -271,9 +279,9 @@ def run(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parsed.extensions = own
-    for keyword in ("data", "target", "ledger"):
+    for keyword, told in MISSING.items():
         if getattr(parsed, keyword) is None:
-            raise UsageError(f"--{keyword}: it is missing; see --help.")
+            raise UsageError(f"--{keyword}: {told}.")
     require_adjacency(parsed)
     schema = schema_of(parsed)
     folder = start_session(parsed, keeps_programs=False)
@@ -300,7 +308,7 @@ def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
 
 
 def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
-    from gibbs_dp.privacy import Ledger, release
+    from gibbs_dp.privacy import Ledger, ReleasedModel, release
 
     target = given(parsed, TARGETS)
     by_rule = _is_by_rule(parsed, target)
@@ -314,11 +322,11 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         **target,
     }
     data = _read(parsed, schema)
-    told = ""
+    told, how = "", None
     if by_rule:
         from gibbs_dp.sklearn.tables import release_by_rule
 
-        found, told = release_by_rule(
+        found, told, how = release_by_rule(
             data,
             schema=schema,
             ledger=settings["ledger"],
@@ -329,9 +337,12 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         )
     else:
         found = release(posterior, data, method=make_method(parsed), **settings)
-    rows = [dict(zip(schema.names, map(float, theta), strict=True)) for theta in found.theta]
     told = _model(parsed, schema, told)
-    model = {"model": told, "rules": schema.rules(), "schema": schema.to_dict()}
+    facts = ReleasedModel(schema, np.asarray(found.theta, np.float64), how).to_dict()
+    rows = facts.pop("draws")
+    if parsed.method in parsed.extensions.methods:
+        del facts["prediction"]  # only their author knows what the draws are
+    model = {"model": told, "rules": schema.rules(), **facts}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     path = None if folder is None else folder / "release.json"
     failed: OSError | None = None
@@ -380,6 +391,13 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     """Return whether no prior was given, and the rule can pick one."""
     if not (parsed.theta_ball is None and parsed.prior_scale is None):
         return False
+    if not target:
+        raise UsageError(
+            "--pure-epsilon: say how private the draws are to be; give it, or --epsilon with "
+            "--delta."
+        )
+    if set(target) == {"epsilon"}:
+        raise UsageError("--delta: give it with --epsilon, or --pure-epsilon instead of both.")
     has_target = set(target) in ({"pure_epsilon"}, {"epsilon", "delta"})
     methods = method_options(release_methods() | parsed.extensions.method_paths)
     if given(parsed, methods) or not has_target:

@@ -21,6 +21,7 @@ from gibbs_dp.io.files import shown
 if TYPE_CHECKING:
     from gibbs_dp.auditing.report import Report
 
+FORMATS_OF = (".svg", ".png", ".pdf")
 PANELS = ("privacy", "risk", "information", "generalization", "all")
 TITLE = Option("title", "str", "its heading")
 LOG = (QUIET, DEBUG)
@@ -33,7 +34,7 @@ PLOT = {
         Option(
             "format", "str", "of the picture", choices=("svg", "png", "pdf"), shown="svg and png"
         ),
-        Option("out", "str", "folder of the picture (made if missing)", ".", metavar="DIR"),
+        Option("out", "str", "its folder (made if missing), or file", ".", metavar="PATH"),
     ),
     "output": LOG,
 }
@@ -54,12 +55,13 @@ EXPLORE = {
         *LOG,
     )
 }
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 # Verbs for a kind of file, and what is said of the kind.
 VERBS = {
     "report": ("an audit", ("show", "plot", "explore", "export", "compare")),
     "report of one dataset": ("an audit of one posterior", ("show", "plot", "export")),
     "draws": ("draws of a posterior", ("show", "export")),
-    "guarantee": ("a private release or its guarantee", ("show",)),
+    "guarantee": ("a private release or its guarantee", ("show", "predict")),
 }
 
 
@@ -91,8 +93,14 @@ def run_plot(arguments: Sequence[str]) -> None:
         raise UsageError(f"plot: {path!r} is {VERBS[kind][0]}, of which there is no picture.")
     if parsed.panels is not None and kind != "report":
         raise UsageError(f"--panels: {path!r} is {VERBS[kind][0]}, which has one picture.")
-    folder = output.prepare_folder(parsed.out)
-    assert folder is not None
+    out, formats = Path(parsed.out), None if parsed.format is None else (parsed.format,)
+    stem = out / Path(path).stem
+    if out.suffix.lower() in FORMATS_OF:  # one picture by its name
+        stem, named = out.with_suffix(""), out.suffix.lower()[1:]
+        if formats not in (None, (named,)):
+            raise UsageError(f"--format: {parsed.out!r} is no name of {parsed.format}; leave one.")
+        formats = (named,)
+    output.prepare_folder(str(stem.parent))
 
     from gibbs_dp.results import plotting
 
@@ -104,8 +112,7 @@ def run_plot(arguments: Sequence[str]) -> None:
     if parsed.scale is not None:
         for axes in figure.axes:
             axes.set_yscale(parsed.scale)
-    formats = plotting.FORMATS if parsed.format is None else (parsed.format,)
-    saved = plotting.save(figure, folder / Path(path).stem, formats)
+    saved = plotting.save(figure, stem, formats or plotting.FORMATS)
     output.tell_saved(saved, is_json=False, quiet=parsed.quiet)
 
 
@@ -134,6 +141,8 @@ def run_export(arguments: Sequence[str]) -> None:
         raise UsageError("--to: say for what: csv, json, latex or xlsx.")
     if "export" not in VERBS[kind][1] or (parsed.to in ("latex", "xlsx") and kind != "report"):
         raise UsageError(f"--to: {path!r} is {VERBS[kind][0]}, which there is no {parsed.to} of.")
+    if parsed.out is not None and Path(parsed.out).is_dir():
+        raise UsageError(f"--out: {parsed.out!r} is a folder; name a file in it.")
     found = _load(path, kind)
     if parsed.to == "xlsx":
         target = Path(parsed.out or f"{Path(path).stem}.xlsx")
@@ -183,7 +192,7 @@ def next_steps(path: str) -> str:
         If it is neither a table nor a result.
     """
     suffix = Path(path).suffix.lower()
-    if suffix in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
+    if suffix in TABLES:
         return (
             f"{path} is a table:\n"
             f"  gibbs-dp audit {path} --target COLUMN  what a model of it gives away\n"
@@ -195,7 +204,7 @@ def next_steps(path: str) -> str:
     from gibbs_dp.cli import COMMANDS
 
     what, verbs = VERBS[kind]
-    needs = {"compare": f"{path} OTHER", "export": f"{path} --to csv"}
+    needs = {"compare": f"{path} OTHER", "export": f"{path} --to csv", "predict": f"{path} TABLE"}
     lines = [(f"gibbs-dp {verb} {needs.get(verb, path)}", COMMANDS[verb].summary) for verb in verbs]
     width = max(len(words) for words, _ in lines)
     return "\n".join([f"{path} is {what}:", *(f"  {w:<{width}}  {s}" for w, s in lines)])
@@ -298,4 +307,9 @@ def _parse(
     for path in paths:
         if not Path(path).is_file():
             raise UsageError(missing_file(command, path))
+        if Path(path).suffix.lower() in TABLES:
+            raise UsageError(
+                f"{command}: {path!r} is a table, and no saved result; 'gibbs-dp audit {path} "
+                "--target COLUMN --out results' makes one."
+            )
     return parsed, paths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +27,11 @@ def plot_report(
     examples: Mapping[str, np.ndarray],
     settings: Mapping[str, Any],
     title: str | None,
+    axes: Sequence[Axes] | np.ndarray | None = None,
 ) -> Figure:
     """Draw exposures in the order of their size, and the tail shapes of weights beside them."""
-    figure, grid = plotting.panels(SIZE, columns=2)
-    with plotting.styled():
-        _draw(grid[0, 0], grid[0, 1], averages, examples, settings)
+    with plotting.drawing(axes, SIZE, columns=2) as (figure, (left, right)):
+        _draw(left, right, averages, examples, settings)
         if title is not None:
             figure.suptitle(title)
     return figure

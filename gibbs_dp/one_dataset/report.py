@@ -24,6 +24,7 @@ from gibbs_dp.results.table import Column, Heading, TextTable, counted, plain, w
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 AVERAGES = {
@@ -367,22 +368,31 @@ class OneDatasetReport(ResultWithPage):
             f"{self.averages['on_average_kl_high']:.4g} nats.",
         ]
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(
+        self, title: str | None = None, axes: Sequence[Axes] | np.ndarray | None = None
+    ) -> Figure:
         """Draw the examples' exposures and the shapes of their weights, in a panel each.
 
         Parameters
         ----------
         title
             Of the figure.
+        axes
+            Two to draw on, in their style; by default those of a new figure.
 
         Returns
         -------
         Figure
-            The figure; it needs no pyplot, and notebooks show it.
+            The figure. Notebooks show it, and ``plt.show()`` where pyplot was imported before.
+
+        Raises
+        ------
+        ValueError
+            If ``axes`` are not two.
         """
         from gibbs_dp.one_dataset.plot import plot_report
 
-        return plot_report(self.averages, self.examples, self.settings, title)
+        return plot_report(self.averages, self.examples, self.settings, title, axes)
 
     # -- files ----------------------------------------------------------------------------
 

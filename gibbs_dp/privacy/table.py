@@ -148,10 +148,10 @@ def read_table(
     if isinstance(units, str):
         raise ValueError(f"units: give a list of texts, got {units!r}.")
     spelled = NumberFormat(decimal, thousands, tuple(units))
-    _check_kind(Path(path))
+    check_kind(Path(path))
     with Path(path).open("rb") as file:
-        header = _header(file, encoding)
-        mark, places, width = _places(header, schema, Path(path), decimal, marks)
+        header = read_header(file, encoding)
+        mark, places, width = find_columns(header, schema, Path(path), decimal, marks)
         read_row = _row_reader(schema, mark, places, width, spelled, absent)
         values = array("d")
         for line in lines(file):
@@ -218,7 +218,8 @@ def _unreadable(schema: Schema) -> Row:
     return (*zeros, min(max(0.0, low), high))
 
 
-def _check_kind(path: Path) -> None:
+def check_kind(path: Path) -> None:
+    """Refuse what is no file of plain text, by its name and first bytes."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -233,7 +234,7 @@ def _check_kind(path: Path) -> None:
     refuse_other_formats(path)
 
 
-def _header(file: BufferedIOBase, encoding: str) -> bytes:
+def read_header(file: BufferedIOBase, encoding: str) -> bytes:
     """Return the header in UTF-8."""
     header = (read_line(file) or b"").removeprefix(BYTE_ORDER_MARK)
     try:
@@ -253,7 +254,7 @@ def _header(file: BufferedIOBase, encoding: str) -> bytes:
     return header
 
 
-def _places(
+def find_columns(
     header: bytes, schema: Schema, path: Path, decimal: str, given: Sequence[bytes] | None
 ) -> tuple[bytes, list[int], int]:
     """Find the separator, the place of each declared column, and how many columns there are."""

@@ -97,6 +97,9 @@ def encode(
     if found.num_rows == 0:
         why = "every row has a missing value" if found.num_dropped else "the table has no rows"
         raise ValueError(f"data: {why}; give at least two.")
+    if found.num_rows == 1:
+        told = " without missing values" if found.num_dropped else ""
+        raise ValueError(f"data: the table has one row{told}; give at least two.")
     notes = []
     left_out = [name for name in source.columns if name in source.index and name not in names]
     if left_out and features is None:
@@ -316,6 +319,14 @@ def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:
 def _no_column(role: str, name: str, known: Sequence[str]) -> str:
     """Say that a table has no such column, and which may be meant."""
     plain = {one.strip().lower(): one for one in known}
+    listed = [one.strip() for one in name.split(",")]
+    if len(listed) > 1 and set(listed) <= set(known):
+        return f"{role}: there is no column {name!r}; give several apart: {' '.join(listed)}."
+    if any(NumberFormat().number(one) is not None for one in known):
+        return (
+            f"{role}: there is no column {name!r}; the first line must hold the names of the "
+            f"columns, and it holds {few(known)}."
+        )
     near = difflib.get_close_matches(name.strip().lower(), list(plain), n=1)
     meant = f"did you mean {plain[near[0]]!r}? It has" if near else "the table has"
     return f"{role}: there is no column {name!r}; {meant} {few(known)}."

@@ -333,5 +333,12 @@ def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
             if isinstance(error, UnicodeDecodeError)
             else f"data: {shown} cannot be read as a CSV table in this encoding ({error})."
         )
+    cells = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if cells is not None:
+        return ValueError(
+            f"data: {shown} cannot be read as a CSV table: line {cells[2]} has {cells[3]} cells "
+            f"where the others have {cells[1]}; quote cells that hold separators, leave out those "
+            "at the ends of lines, or name another (--sep)."
+        )
     kind = "Parquet" if Path(path).suffix.lower() in PARQUET else "CSV"
     return ValueError(f"data: {shown} cannot be read as a {kind} table ({reason(error)}).")

@@ -277,7 +277,8 @@ def table(
     days = as_pairs(date, categorical or ())
     if date_format != ISO and not days:
         raise ValueError(
-            "date_format: it is of the columns that date names; name one, or leave it."
+            "date_format: it is of the columns that date names; name one (--date COLUMN DAY), or "
+            "leave it."
         )
     for name, given in (("na_values", na_values), ("units", units), ("numbers", numbers)):
         if isinstance(given, str):

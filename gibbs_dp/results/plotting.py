@@ -1,16 +1,22 @@
 """The base of all pictures: style, colours, files, marks, ticks, legends and labels.
 
 The style is a file, ``gibbs_dp/style.mplstyle``; ``plt.style.use("gibbs_dp.style")`` takes it for
-pictures of one's own. Matplotlib's global settings are left as they are, and pyplot is not needed.
+pictures of one's own. Matplotlib's global settings are left as they are.
+
+pyplot keeps every figure that it knows, until it is closed: right for a person who draws, wrong for
+a page of forty pictures. So what users ask for, by the ``plot`` methods (:func:`drawing`), is known
+to pyplot, and ``plt.show()`` shows it, if the user has imported pyplot; nothing here imports it.
+What becomes files and pages never is.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -52,9 +58,14 @@ def styled() -> Iterator[None]:
 class Picture(Figure):
     """A figure in the library's style, also when ticks and text are made as late as on drawing.
 
-    Notebooks show it whether or not they have loaded pyplot. A saved SVG has no date: the same
-    numbers give the same bytes.
+    Notebooks show it once, whether or not they have loaded pyplot. A saved SVG has no date: the
+    same numbers give the same bytes.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make it in the style, but not what is before: pyplot may load its backend then."""
+        with styled():
+            super().__init__(*args, **kwargs)
 
     def draw(self, renderer: Any) -> None:
         """Draw in the style."""
@@ -68,6 +79,13 @@ class Picture(Figure):
             kwargs["metadata"] = {"Date": None} | (kwargs.get("metadata") or {})
         with styled():
             super().savefig(fname, transparent=transparent, **kwargs)
+
+    def _ipython_display_(self) -> None:
+        """Let a notebook that shows all of pyplot's figures at a cell's end not show this again."""
+        pyplot = _pyplot()
+        if pyplot is not None and "inline" in pyplot.get_backend():
+            pyplot.close(self)
+        raise NotImplementedError  # by which IPython goes on to its usual formats
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
@@ -97,10 +115,63 @@ def one_panel(
 def panels(
     size: tuple[float, float], rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Picture, np.ndarray]:
-    """Make a figure of several panels."""
+    """Make a figure of several panels, which pyplot does not know."""
     with styled():
         figure = Picture(figsize=size, layout="constrained")
         return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
+
+
+def _pyplot() -> Any:
+    """Return pyplot, if somebody has imported it."""
+    return sys.modules.get("matplotlib.pyplot")
+
+
+@contextmanager
+def drawing(
+    axes: Axes | Sequence[Axes] | np.ndarray | None,
+    size: tuple[float, float],
+    rows: int = 1,
+    columns: int = 1,
+    count: int | None = None,
+    is_known: bool = True,
+    **kwargs: Any,
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Draw on axes that are given, in their figure's style, or on a new figure in the library's.
+
+    The new figure is known to pyplot where that is imported, if it ``is_known``: no page's is.
+    ``count`` is how many of its places are panels; by default all.
+
+    Raises
+    ------
+    ValueError
+        If ``axes`` are not so many axes of one figure.
+    """
+    count = rows * columns if count is None else count
+    if axes is not None:
+        given = list(np.ravel(np.asarray(axes, object)))
+        name = "ax" if count == 1 else "axes"
+        if len(given) != count or not all(hasattr(place, "get_figure") for place in given):
+            told = "one, as" if count == 1 else f"{count}, as those"
+            got = ", ".join(type(place).__name__ for place in given) or "none"
+            raise ValueError(
+                f"{name}: give Matplotlib's axes, {told} of plt.subplots(1, {count})[1]; got {got}."
+            )
+        figures: set[Figure] = {place.figure.figure for place in given}  # of subfigures, the whole
+        if len(figures) > 1:
+            raise ValueError(f"{name}: they are of {len(figures)} figures; give axes of one.")
+        figure = figures.pop()
+        with styled() if isinstance(figure, Picture) else nullcontext():
+            yield figure, given
+        return
+    if not is_known or (pyplot := _pyplot()) is None:
+        figure = Picture(figsize=size, layout="constrained")
+    else:
+        figure = pyplot.figure(FigureClass=Picture, figsize=size, layout="constrained")
+    with styled():
+        grid = figure.subplots(rows, columns, squeeze=False, **kwargs)
+        for place in list(grid.flat)[count:]:
+            place.remove()
+        yield figure, list(grid.flat)[:count]
 
 
 # Pictures in files.
@@ -344,9 +415,12 @@ def explained(axes: Axes) -> tuple[list[Any], list[str]]:
 
 
 def legend_below(axes: Axes, columns: int = 1, of: Axes | None = None) -> None:
-    """Put the legend below the axes, from their left edge on."""
+    """Put the legend below the axes, from their left edge on; in a user's figure, on them."""
     handles, labels = explained(of or axes)
     if not handles:
+        return
+    if not isinstance(axes.figure.figure, Picture):  # there may be no room below
+        axes.legend(handles, labels)
         return
     down = ScaledTranslation(0.0, -BELOW / 72, axes.figure.dpi_scale_trans)
     axes.legend(

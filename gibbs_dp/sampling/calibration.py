@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from gibbs_dp.sampling.sampler import Sampler
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Simulator = Callable[[PRNGKeyArray, Any, int], Any]
@@ -45,6 +46,7 @@ LOSS = "total loss"
 TITLE = "Calibration by simulation"
 # Panels of a picture, beside each other in a figure and on a page, and inches of each.
 MOST_PANELS, ACROSS, ACROSS_PAGE, SIZE = 12, 4, 2, (2.9, 2.4)
+RANK, SHARE = "rank, as a share of the largest", "share of datasets up to it, less expected"
 # Names in a warning.
 NAMED = 5
 
@@ -176,7 +178,9 @@ class Calibration(ResultWithPage):
         marks = [("WARNING", text) for text in self.warnings]
         return marks + [("note", text) for text in self.notes]
 
-    def plot(self, title: str | None = None) -> Figure:
+    def plot(
+        self, title: str | None = None, axes: Sequence[Axes] | np.ndarray | None = None
+    ) -> Figure:
         """Draw how far the distribution of ranks is from uniform, a panel a quantity.
 
         Each line is the share of datasets whose rank is at most so large, less the share expected.
@@ -187,56 +191,78 @@ class Calibration(ResultWithPage):
         ----------
         title
             Of the figure.
+        axes
+            As many as are drawn, in their style; by default those of a new figure.
 
         Returns
         -------
         Figure
-            The figure; it needs no pyplot, and notebooks show it.
-        """
-        return self._picture(title, ACROSS)
+            The figure. Notebooks show it, and ``plt.show()`` where pyplot was imported before.
 
-    def _picture(self, title: str | None, across: int) -> Figure:
+        Raises
+        ------
+        ValueError
+            If ``axes`` are not so many.
+        """
+        return self._picture(title, ACROSS, axes)
+
+    def _picture(
+        self,
+        title: str | None,
+        across: int,
+        axes: Sequence[Axes] | np.ndarray | None = None,
+        is_known: bool = True,
+    ) -> Figure:
         from gibbs_dp.results import plotting  # slow to import
 
-        shown = np.sort(np.argsort(self.p_values, kind="stable")[:MOST_PANELS])
-        rows = -(-len(shown) // across)
-        columns = -(-len(shown) // rows)
+        count = min(len(self.names), MOST_PANELS)
+        rows = -(-count // across)
+        columns = -(-count // rows)
         size = SIZE[0] * columns, SIZE[1] * rows + 0.6
-        figure, grid = plotting.panels(size, rows, columns, sharex=True, sharey=True)
+        kwargs = {"sharex": True, "sharey": True}
+        with plotting.drawing(axes, size, rows, columns, count, is_known, **kwargs) as (
+            figure,
+            places,
+        ):
+            self._draw(places, columns)
+            hidden = len(self.names) - count
+            told = f"the {count} smallest p of {len(self.names)} quantities" if hidden else ""
+            if title is not None or told:
+                figure.suptitle(title or told)
+            if axes is None:
+                told = "; grey: all lines of 99 in 100 right calls"
+                figure.supxlabel(f"{RANK}{told}", fontsize=10)
+                figure.supylabel(SHARE, fontsize=10)
+            else:
+                for place in places:
+                    place.set(xlabel=RANK, ylabel=SHARE)
+        return figure
+
+    def _draw(self, places: Sequence[Axes], columns: int) -> None:
+        from gibbs_dp.results import plotting
+
+        shown = np.sort(np.argsort(self.p_values, kind="stable")[: len(places)])
         num_datasets, level = len(self.ranks), LEVEL / len(self.names)
         expected = np.arange(self.num_ranked + 2) / (self.num_ranked + 1)
         low, high = (
             np.concatenate([[0], ends, [num_datasets]]) / num_datasets - expected
             for ends in band(num_datasets, self.num_ranked, level)
         )
-        with plotting.styled():
-            for axes, at in zip(grid.flat, shown.tolist(), strict=False):
-                p_all = min(1.0, self.p_values[at] * len(self.names))
-                counts = np.concatenate([[0], steps(self.ranks[:, at], self.num_ranked)])
-                found = np.concatenate([counts, [num_datasets]]) / num_datasets - expected
-                name = plotting.literal(self.names[at])
-                axes.set_title(f"{name}: p {p_all:.2g}")
-                axes.fill_between(expected, low, high, color="0.85", lw=0)
-                axes.axhline(0.0, color="0.5", lw=0.8)
-                color = plotting.VERMILION if p_all < LEVEL else plotting.BLUE
-                axes.plot(expected, found, color=color, lw=1.3)
-            for axes in list(grid.flat)[len(shown) :]:
-                axes.set_axis_off()
-            for axes in list(grid.flat)[max(0, len(shown) - columns) : len(shown)]:
-                axes.tick_params(labelbottom=True)
-            figure.supxlabel(
-                "rank, as a share of the largest; grey: all lines of 99 in 100 right calls",
-                fontsize=10,
-            )
-            figure.supylabel("share of datasets up to it, less expected", fontsize=10)
-            hidden = len(self.names) - len(shown)
-            told = f"the {len(shown)} smallest p of {len(self.names)} quantities" if hidden else ""
-            if title is not None or told:
-                figure.suptitle(title or told)
-        return figure
+        for axes, at in zip(places, shown.tolist(), strict=True):
+            p_all = min(1.0, self.p_values[at] * len(self.names))
+            counts = np.concatenate([[0], steps(self.ranks[:, at], self.num_ranked)])
+            found = np.concatenate([counts, [num_datasets]]) / num_datasets - expected
+            name = plotting.literal(self.names[at])
+            axes.set_title(f"{name}: p {p_all:.2g}")
+            axes.fill_between(expected, low, high, color="0.85", lw=0)
+            axes.axhline(0.0, color="0.5", lw=0.8)
+            color = plotting.VERMILION if p_all < LEVEL else plotting.BLUE
+            axes.plot(expected, found, color=color, lw=1.3)
+        for axes in places[-columns:]:  # the last ones of their columns
+            axes.tick_params(labelbottom=True)
 
     def _page(self, title: str | None, about: Iterable[str]) -> page.Page:
-        warnings, picture = self.warnings, self._picture(None, ACROSS_PAGE)
+        warnings, picture = self.warnings, self._picture(None, ACROSS_PAGE, is_known=False)
         caption = (
             "Distribution of ranks less the uniform one. Grey: where all lines of all quantities "
             "stay in 99 of 100 calls if all is right."

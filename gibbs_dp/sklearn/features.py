@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information import checks
+from gibbs_dp.privacy.released_model import Shortening
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.plan import leak
 
@@ -25,22 +26,15 @@ Rows = Float[np.ndarray, "rows columns"]
 HALF_RANGE = 2.5
 # Narrower ranges cannot be divided by.
 TINY = 1e-290
-# Room for rounding below a norm of 1.
-MARGIN = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Scaling(Shortening):
     """Moves rows into bounds, centres, scales and shortens them, and puts the intercept first.
 
-    Columns of which only the norm is bounded have infinite bounds; an intercept of 0 is none.
+    An intercept of 0 is none.
     """
 
-    low: Float[np.ndarray, " columns"]
-    high: Float[np.ndarray, " columns"]
-    center: Float[np.ndarray, " columns"]
-    width: Float[np.ndarray, " columns"]
-    norm: float
     intercept: float
 
     @property
@@ -50,12 +44,7 @@ class Scaling:
 
     def features(self, rows: Rows) -> Float[np.ndarray, "rows features"]:
         """Features of norm at most 1; the intercept's column is first, where there is one."""
-        moved = (np.clip(rows, self.low, self.high) - self.center) / self.width
-        largest = np.max(np.abs(moved), axis=1, keepdims=True, initial=0.0)
-        safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
-        unit = np.linalg.norm(moved / safe, axis=1, keepdims=True)
-        bound = self.norm * (1 - MARGIN) / np.where(unit > 0, unit, 1.0)  # of the largest entry
-        shorter = np.where(largest > bound, (moved / safe) * bound, moved)
+        shorter = self.units(rows)
         if self.intercept:
             first = np.full((len(rows), 1), self.intercept)
             shorter = np.concatenate([first, shorter], axis=1)

@@ -11,10 +11,11 @@ from jaxtyping import Float
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy.columns import Column, Levels, Number, Positive
 from gibbs_dp.privacy.ledger import Ledger
+from gibbs_dp.privacy.released_model import Shortening
 from gibbs_dp.privacy.releases.release import Release
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.sklearn.classifier import GibbsClassifier
-from gibbs_dp.sklearn.features import HALF_RANGE, Scaling
+from gibbs_dp.sklearn.features import HALF_RANGE
 from gibbs_dp.sklearn.regressor import GibbsRegressor
 
 
@@ -31,7 +32,7 @@ def release_by_rule(
     n: int | None = None,
     accept: Collection[str] = (),
     purpose: str = "gibbs_dp release",
-) -> tuple[Release, str]:
+) -> tuple[Release, str, Shortening]:
     """Release a linear model of a table whose mechanism and prior follow from public facts."""
     if not schema.intercept:
         raise ValueError("schema: the rule needs an intercept; leave intercept=True.")
@@ -63,7 +64,7 @@ def release_by_rule(
         draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
     assert model.charge_ is not None
     told = f"{model.told_}; {_shortened(model.scaling_)}"
-    return Release(np.stack(draws), model.guarantee_, model.charge_), told
+    return Release(np.stack(draws), model.guarantee_, model.charge_), told, model.scaling_
 
 
 def _bounds(schema: Schema) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _ends(column: Column) -> tuple[float, float]:
     return column.label_range if isinstance(column, Number) else (0.0, 1.0)
 
 
-def _shortened(scaling: Scaling) -> str:
+def _shortened(scaling: Shortening) -> str:
     if np.isinf(scaling.low).any():
         return f"features are shortened to a norm of {scaling.norm:.6g} first"
     return (

@@ -191,7 +191,7 @@ def test_how_it_looks():
     drawn = {line.get_label(): line.get_ydata() for line in axes.lines}
     assert list(drawn["maurer (the certificate)"]) == [row["maurer"] for row in found.rows]
     assert list(drawn["empirical risk"]) == [row["empirical_risk"] for row in found.rows]
-    assert axes.get_title() == "a title"
+    assert axes.get_title(loc="left") == "a title"
 
 
 def test_a_certificate_that_says_nothing_says_so():

@@ -119,7 +119,7 @@ CASES = [
     ((*ILL, "nowhere/t.csv"), "no folder 'nowhere' either"),
     ((*ILL, "folder"), "'folder' is a folder; give the path of one file in it."),
     (("audit", "result.nc"), "gibbs-dp audit --idata result.nc"),
-    (("sample", "result.nc"), "gibbs_dp.load_report"),
+    (("sample", "result.nc"), "'gibbs-dp result.nc' says what may be done"),
     (("audit", "mine.py"), "give --with mine.py, and the name"),
     (("audit", "store"), "'gibbs-dp merge store' makes its report"),
     (("merge", "t.csv"), "'t.csv' is no store"),

@@ -121,7 +121,7 @@ CASES = {
     "budget of show": (("ledger", "show", "--ledger", "l", "--zcdp", 1), "--zcdp: it belongs to"),
     "no budget": (("ledger", "create", "--ledger", "l", *REPLACE), "budget: give one of epsilon"),
     "no neighbours": (("ledger", "create", "--ledger", "l", "--zcdp", 1), "--adjacency: give"),
-    "release nothing": (("release",), "--data: it is missing"),
+    "release nothing": (("release",), "--data: name the CSV file to release a model of."),
     "no prior": ((*RELEASE, "--zcdp", 1), "--theta-ball: give it or --prior-scale"),
     "no ledger yet": (
         (*RELEASE, "--pure-epsilon", 1, "--theta-ball", 1, *BOTH),

@@ -62,7 +62,7 @@ def test_lines_that_cannot_be_read_count_for_nothing(tmp_path):
         )
         rows = np.concatenate([x, np.zeros((400 * copies, 2))])
         labels = np.concatenate([y, np.zeros(400 * copies)])
-        out, _ = release_by_rule(
+        out, *_ = release_by_rule(
             (rows, labels),
             schema=schema,
             ledger=ledger,

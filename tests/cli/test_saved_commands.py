@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import explored
 import numpy as np
@@ -151,6 +152,29 @@ def test_a_sheet_has_numbers_and_no_formulas(tmp_path):
     assert told["verdict"] == "do not use"
     (mark,) = [cell for row in sheet for cell in row if str(cell.value).startswith("=1")]
     assert mark.data_type == "s"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_latex_of_a_report_compiles(tmp_path):
+    """With a title of signs that TeX reads, and every kind of number."""
+    own = gdp.Column("mine", "Mine.", title=r"\input{x} 5% & $y$_#")
+    row = {"gamma": 0.5, "mine": 2.0, "on_average_kl": 0.0067, "on_average_kl_se": 4e-5}
+    rows = (row | {"dp_epsilon": 2.0}, row | {"gamma": 1e3, "dp_epsilon": float("inf")})
+    text = gdp.Report(rows, {}, own_columns=(own,)).to_latex()
+    packages = text.splitlines()[0].removeprefix("% ")
+    (tmp_path / "t.tex").write_text(
+        f"\\documentclass{{article}}\n{packages}\n\\begin{{document}}\n{text}\n\\end{{document}}\n"
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    if "siunitx.sty' not found" in done.stdout:
+        pytest.skip("siunitx is not installed")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Output written on t.pdf (1 page" in done.stdout
 
 
 def test_a_latex_table_escapes_a_strangers_words_and_has_room_for_every_number():

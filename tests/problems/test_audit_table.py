@@ -56,6 +56,29 @@ def test_other_frames_than_those_of_pandas():
     assert report.rows == gdp.audit_table(FRAME[["age", "ill"]], "ill", **SMALL).rows
 
 
+def test_a_frame_of_polars_is_one_of_pandas():
+    """Texts, categories, dates, and an absent value."""
+    polars = pytest.importorskip("polars")
+    frame = FRAME.assign(since=FRAME["since"].dt.date)
+    other = polars.DataFrame({name: list(frame[name]) for name in frame}).with_columns(
+        polars.col("town").cast(polars.Categorical), age=polars.col("age").replace(20.0, None)
+    )
+    absent = FRAME.assign(age=FRAME["age"].replace(20.0, np.nan))
+    report = gdp.audit_table(other, "income", missing="drop", **SMALL)
+    assert report.rows == gdp.audit_table(absent, "income", missing="drop", **SMALL).rows
+    assert any("'since' is days since" in note for note in report.notes)
+    model = gdp.privacy.ReleasedModel(
+        gdp.privacy.Schema(
+            {
+                "town": gdp.privacy.Levels("abc"[i] for i in range(3)),
+                "since": gdp.privacy.Date("2020-01-01", "2023-01-01"),
+            }
+        ),
+        np.array([[0.5, 1.0, 2.0, 3.0]]),
+    )
+    assert model.predict(other).equals(model.predict(FRAME))
+
+
 def test_mistakes_are_named():
     with pytest.raises(TypeError, match="no keyword 'gamma'; did you mean 'gammas'"):
         gdp.audit_table(FRAME, "ill", gamma=1.0)

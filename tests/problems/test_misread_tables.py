@@ -26,7 +26,10 @@ def test_a_line_with_more_cells_than_the_header_is_refused_wherever_it_is(tmp_pa
     """A decimal comma in line 250 made 12,5 two cells, and the 5 was the target."""
     rows = list(zip(A, Y, strict=True))
     rows[row] = (12, 5, 1.5)
-    with pytest.raises(ValueError, match=r"Expected 2 fields in line 2|more cells than its header"):
+    with pytest.raises(
+        ValueError,
+        match=r"line 2(52)? has 3 cells where the others have 2|more cells than its header",
+    ):
         design(written(tmp_path / "t.csv", "a,y", rows))
 
 
@@ -38,7 +41,7 @@ def test_names_of_rows_without_a_header_are_refused(tmp_path, extra):
         for k, (a, y) in enumerate(zip(A, Y, strict=True))
     ]
     with pytest.raises(
-        ValueError, match=r"Expected 2 fields in line 2, saw 3|have more cells than its"
+        ValueError, match=r"has 3 cells where the others have 2|have more cells than its"
     ):
         design(written(tmp_path / "t.csv", "a,y", rows))
 
