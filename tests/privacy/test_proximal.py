@@ -483,7 +483,7 @@ def test_slopes_err_by_no_more_than_is_allowed_for(loss, at, slope):
     exact = rows * Decimal(gamma) * slope(Decimal(at))
     error = abs(Decimal(float(tangent.gradient[0])) - exact)
     assert 0 < error < Decimal(test.unit * test.slopes)
-    assert Decimal(test.unit * test.slopes) < Decimal(1e-9)
+    assert Decimal(test.unit * test.slopes) < Decimal("1e-9")
 
 
 class TwoSources(SeededNoise):
