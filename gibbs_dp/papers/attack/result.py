@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from gibbs_dp import io
 from gibbs_dp.auditing.explain import CAUTIONS as OF_AUDITS
 from gibbs_dp.papers.attack.trial import CAUTIONS
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results import page
+from gibbs_dp.results.base import Remarks, ResultWithPage
 from gibbs_dp.results.page import Page
 from gibbs_dp.results.plotting import (
     BLACK,
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from gibbs_dp.results.plotting import Picture
 
 
-@dataclass(frozen=True)
-class AttackResult:
+@dataclass(frozen=True, repr=False)
+class AttackResult(ResultWithPage):
     """Attacks over gamma.
 
     Parameters
@@ -72,11 +71,21 @@ class AttackResult:
         """One JSON object per row; infinite is the string ``"inf"``, absent stays absent."""
         return [json.dumps(io.json_row(row)) for row in self.table]
 
-    def summary(self) -> str:
-        """Return the numbers as a table, then warnings and notes."""
-        text = pd.DataFrame(cells(self.table)).to_string(index=False)
-        told = [f"WARNING  {w}" for w in self.warnings] + [f"note  {note}" for note in NOTES]
-        return "\n".join([text, *told])
+    def _head(self) -> str:
+        return f"n={self.settings['n']}, {self.settings['num_trials']:,} trials a gamma"
+
+    def _begin(self) -> list[str]:
+        return []
+
+    def _table(self, most: int | None = None) -> TextTable:
+        told = cells(self.table)
+        headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
+        rows = [list(row.values()) for row in told]
+        shown = rows if most is None else rows[:most]
+        return TextTable(headings, shown, len(rows) - len(shown))
+
+    def _remarks(self) -> Remarks:
+        return [*(("WARNING", w) for w in self.warnings), *(("note", note) for note in NOTES)]
 
     def plot(self, title: str | None = None) -> Picture:
         """Draw advantages, true positive rates and epsilon over gamma, measured beside computed.
@@ -94,28 +103,25 @@ class AttackResult:
         """
         return plot_attack(self.table, title)
 
-    def to_html(
-        self, path: str | os.PathLike[str], title: str | None = None, about: Iterable[str] = ()
-    ) -> None:
-        """Write a page for a browser in one file, whole or not at all; it loads nothing else.
-
-        Parameters
-        ----------
-        path
-            The file, which ends in ``.html``.
-        title
-            Its heading.
-        about
-            Sentences on what was attacked, to be shown with it.
-
-        Raises
-        ------
-        ValueError
-            If the name does not end so.
-        OSError
-            If the folder cannot be written.
-        """
-        attack_page(self.table, self.settings, self.warnings, title, about).save(path)
+    def _page(self, title: str | None, about: Iterable[str]) -> Page:
+        kinds = (OF_AUDITS | CAUTIONS).values()
+        picture = page.inline_svg(
+            plot_attack(self.table), "Advantage and true positive rate over gamma", "attack-"
+        )
+        return Page(
+            title or TITLE,
+            self._head(),
+            verdict(self.table, len(self.warnings)),
+            (
+                page.warned(self.warnings, [c for some in kinds for c in some]),
+                page.section("What was attacked", page.bullets(about)),
+                page.section("Results", self._table()),
+                page.section("Picture", page.pictures([(picture, CAPTION)])),
+                page.section("What the numbers mean", page.bullets(NOTES)),
+                page.settings(self.settings),
+            ),
+            is_warned=bool(self.warnings),
+        )
 
 
 NOTES = (
@@ -160,37 +166,6 @@ CAPTION = (
     "trials. Third: the epsilon that is claimed, lower bounds on it that attacks have shown (with "
     "95%), and on-average KL."
 )
-
-
-def attack_page(
-    rows: Sequence[Row],
-    settings: Mapping[str, Any],
-    warnings: Sequence[str],
-    title: str | None = None,
-    about: Iterable[str] = (),
-) -> Page:
-    """Say on a page what attacks reached."""
-    from gibbs_dp.results.page import inline_svg
-
-    told = cells(rows)
-    headings = [Heading(name, is_text=name == "attacker") for name in told[0]]
-    picture = inline_svg(
-        plot_attack(rows), "Advantage and true positive rate over gamma", "attack-"
-    )
-    return Page(
-        title or TITLE,
-        f"n={settings['n']}, {settings['num_trials']:,} trials a gamma",
-        verdict(rows, len(warnings)),
-        (
-            page.warned(warnings, [c for kinds in (OF_AUDITS | CAUTIONS).values() for c in kinds]),
-            page.section("What was attacked", page.bullets(about)),
-            page.section("Results", TextTable(headings, [list(row.values()) for row in told])),
-            page.section("Picture", page.pictures([(picture, CAPTION)])),
-            page.section("What the numbers mean", page.bullets(NOTES)),
-            page.settings(settings),
-        ),
-        is_warned=bool(warnings),
-    )
 
 
 def verdict(rows: Sequence[Row], num_warnings: int = 0) -> str:
