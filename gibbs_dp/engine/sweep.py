@@ -24,6 +24,7 @@ from gibbs_dp.engine.view import Explored, GammaResult, believed, is_drifting
 from gibbs_dp.estimators import Average
 from gibbs_dp.sampling.diagnostics import pool
 from gibbs_dp.sampling.modes import Modes, warn_of
+from gibbs_dp.sampling.target import derivatives_named
 
 # What a gamma needs next: the drift test, the estimator, and the stopping rule of ``rel_error``.
 #
@@ -123,6 +124,7 @@ class SeveralModesError(Exception):
         self.gamma, self.modes = gamma, modes
 
 
+@derivatives_named("audits need a loss that JAX can differentiate twice")
 def run_sweep(
     settings: Settings,
     progress: Progress,

@@ -38,7 +38,7 @@ from gibbs_dp.sampling.modes import Modes, look_around
 from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
-from gibbs_dp.sampling.target import ImproperPosteriorError, NoHessianError, Target
+from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
 
@@ -308,19 +308,19 @@ def sample(
     return remedied(task, _run, max_seconds) if chosen is None else _run(task, chosen)
 
 
+ASKS_FOR_GRADIENTS = (
+    "leave sampler= out, or take gibbs_dp.AdaptiveHMC(recentre=False), which asks for gradients"
+)
+
+
 def _run(task: Task, sampler: Sampler) -> Draws:
-    try:
+    with derivatives_named(ASKS_FOR_GRADIENTS):
         if isinstance(sampler, PathSampler):
             return _by_path(task, sampler)
         if isinstance(sampler, AdaptiveHMC):
             return _by_ensemble(task, sampler)
         assert isinstance(sampler, GammaSampler)
         return _by_chains(task, sampler)
-    except NotImplementedError as error:  # by JAX, of functions that it differentiates once
-        raise NoHessianError(
-            f"loss: it cannot be differentiated twice ({error}), as this sampler does; leave "
-            "sampler= out, or take gibbs_dp.AdaptiveHMC(recentre=False), which asks for gradients."
-        ) from error
 
 
 def _by_path(task: Task, sampler: PathSampler) -> Draws:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
@@ -86,7 +87,25 @@ class ImproperPosteriorError(ValueError):
 
 
 class NoHessianError(ValueError):
-    """A loss that a sampler differentiates twice, and JAX only once."""
+    """A loss that a sampler differentiates twice, or forwards, and JAX only once and backwards."""
+
+
+@contextmanager
+def derivatives_named(remedy: str) -> Iterator[None]:
+    """Turn what JAX says of derivatives that a function does not have into a sentence."""
+    try:
+        yield
+    except (NotImplementedError, TypeError) as error:
+        is_backwards = "custom_vjp" in str(error)
+        if isinstance(error, TypeError) and not is_backwards:
+            raise
+        why = (
+            "its jax.custom_vjp has derivatives backwards only, and they are taken forwards too; "
+            "leave that out, or write jax.custom_jvp"
+            if is_backwards
+            else f"it cannot be differentiated twice ({error}), as this sampler does; {remedy}"
+        )
+        raise NoHessianError(f"loss: {why}.") from error
 
 
 # One dataset's posterior on flat coordinates, with energies that survive float32.
