@@ -406,14 +406,12 @@ def _block(
     def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
         data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
 
-        def at(inputs: Inputs) -> Block:
-            return summarize_dataset(*data, keys[1], posterior, sampler, plan, quantities, inputs)
-
+        shared = *data, keys[1], posterior, sampler, plan, quantities
         if jnp.ndim(inputs.gamma) == 0:
-            return at(inputs)
+            return summarize_dataset(*shared, inputs)
         if sampler.traits.is_path:
-            return summarize_path(*data, keys[1], posterior, sampler, plan, quantities, inputs)
-        return jax.vmap(at)(inputs)
+            return summarize_path(*shared, inputs)
+        return jax.vmap(partial(summarize_dataset, *shared))(inputs)
 
     return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
 
