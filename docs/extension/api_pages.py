@@ -176,6 +176,11 @@ ALIAS = """
 
 def write(app):
     known: dict[int, str] = {}
+    lines = ["| room | has |", "|---|---|"]
+    for path, module in ROOMS.items():
+        page, told = path.removeprefix("gibbs_dp."), inspect.getdoc(module).partition("\n")[0]
+        lines.append(f"| {{doc}}`{path} </generated/api/{page}>` | {told.replace('``', '`')} |")
+    write_page(app, "api_rooms.txt", "\n".join(lines) + "\n")
     for path, module in ROOMS.items():
         write_page(app, f"api/{path.removeprefix('gibbs_dp.')}.rst", room_page(path, module, known))
 

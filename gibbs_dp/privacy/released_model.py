@@ -21,7 +21,6 @@ from gibbs_dp.io.text_tables import (
     DateFormat,
     NumberFormat,
     byte_encoding,
-    decimal_mark,
     separator,
 )
 from gibbs_dp.privacy.columns import (
@@ -48,7 +47,7 @@ from gibbs_dp.privacy.table import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gibbs_dp.problems.source import Frame
+    from gibbs_dp.problems.source import Frame, Source, Spelling
 
 # Of what a file says on predictions; others are refused.
 FORMAT = 1
@@ -171,6 +170,12 @@ class ReleasedModel:
             found = cls(schema, draws, None if own is None else Shortening.from_dict(own, size))
             if own is not None and not schema.intercept:
                 raise ValueError("its 'shortening' is of models with an intercept")
+            label = schema.label
+            if not (
+                isinstance(label, Positive | Number)
+                or (isinstance(label, Levels) and len(label.levels) == 2)
+            ):
+                raise ValueError("its label is neither one of two classes nor a number")
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
             told = f"{type(error).__name__}: {shown(reason(error))}"
             raise ValueError(f"release: it is not as 'gibbs-dp release' wrote it ({told}).") from (
@@ -245,17 +250,16 @@ class ReleasedModel:
         """
         import pandas as pd  # slow to import
 
-        from gibbs_dp.problems.source import PARQUET
+        from gibbs_dp.problems.source import PARQUET, Spelling, open_table
 
-        spelled = NumberFormat(decimal_mark(decimal), thousands, tuple(units))
+        how = Spelling(sep, decimal, encoding, (), thousands, tuple(units))
         columns = replace(self.schema, target=None, label=None)
         path = Path(data) if isinstance(data, (str, os.PathLike)) else None
         if path is not None and path.suffix.lower() not in PARQUET:
-            records = _of_csv(path, columns, sep, encoding, spelled)
+            records = _of_csv(path, columns, how)
         else:
-            records = _of_frame(data, columns)
-            spelled = NumberFormat()
-        x = self.score(_encoded(columns, records, spelled))
+            records = _of_frame(open_table(data, how), columns, decimal)
+        x = self.score(_encoded(columns, records, how.numbers))
         index = pd.RangeIndex(1, x.shape[1] + 1)
         if (classes := self.classes) is None:
             found = x.mean(axis=0)
@@ -315,15 +319,13 @@ def load_released_model(path: str | os.PathLike[str]) -> ReleasedModel:
 Records = Iterator[list[bytes]]
 
 
-def _of_csv(
-    path: Path, schema: Schema, sep: str | None, encoding: str, spelled: NumberFormat
-) -> Records:
-    marks = None if sep is None else (separator(sep, spelled.decimal).encode(),)
-    to_utf_8 = transcoder(byte_encoding(encoding))
+def _of_csv(path: Path, schema: Schema, how: Spelling) -> Records:
+    marks = None if how.sep is None else (separator(how.sep, how.decimal).encode(),)
+    to_utf_8 = transcoder(byte_encoding(how.encoding))
     check_kind(path)
     with path.open("rb") as file:
-        header = read_header(file, encoding)
-        mark, places, width = find_columns(header, schema, path, spelled.decimal, marks)
+        header = read_header(file, how.encoding)
+        mark, places, width = find_columns(header, schema, path, how.decimal, marks)
         for number, line in enumerate(lines(file), 1):
             if not to_text(line):
                 raise ValueError(f"data: row {number} is a blank line; remove it.")
@@ -336,22 +338,19 @@ def _of_csv(
             yield [cells[place] for place in places]
 
 
-def _of_frame(data: Any, schema: Schema) -> Records:
-    from gibbs_dp.problems.source import open_table
-
-    source = open_table(data)
+def _of_frame(source: Source, schema: Schema, decimal: str) -> Records:
     if absent := [name for name in schema.features if name not in source.columns]:
         has = ", ".join(shown(repr(name), 40) for name in source.columns[:10])
         raise ValueError(f"data: there is no column {shown(absent[0], 60)!r}; it has {has}.")
     for frame in source.chunks(list(schema.features), frozenset()):
         texts = [
-            [_cell(value, column) for value in frame[name]]
+            [_cell(value, column, decimal) for value in frame[name]]
             for name, column in schema.features.items()
         ]
         yield from map(list, zip(*texts, strict=True))
 
 
-def _cell(value: Any, column: Column) -> bytes:
+def _cell(value: Any, column: Column, decimal: str) -> bytes:
     """Write a value of a data frame as the release's table would spell it."""
     import pandas as pd
 
@@ -365,7 +364,10 @@ def _cell(value: Any, column: Column) -> bytes:
         for part, digits in parts.items():
             text = text.replace(part, digits)
         return text.encode()
-    return str(value).encode(UTF_8, "replace")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a level "2" that a frame holds as 2.0
+    text = str(value) if isinstance(column, Levels | Positive) else str(value).replace(".", decimal)
+    return text.encode(UTF_8, "replace")
 
 
 def _encoded(
