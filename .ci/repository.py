@@ -1,16 +1,20 @@
 """Write where the repository is hosted into every file that says so.
 
-``pyproject.toml`` has it under ``[project.urls]``; README, the documentation and the first cells of
-notebooks repeat it, since they are read before anything is installed.
+``pyproject.toml`` has it under ``[project.urls]``; The documentation and the first cells of notebooks
+repeat it, since they are read before anything is installed. README speaks of a clone until it is set,
+and of the address afterwards.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+# Where README says it, on the rest of the line.
+HOSTED, PACKAGE = "<!-- hosted -->", "gibbs-dp[tables,privacy]"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -33,6 +37,11 @@ def main() -> int:
         if not path.is_file() or path == Path(__file__).resolve():
             continue
         text = path.read_bytes()
+        if name == "README.md":
+            told = f"{HOSTED} From its repository, `pip install '{PACKAGE} @ git+{new}'`."
+            path.write_text(re.sub(f"{HOSTED}.*", lambda _: told, text.decode()))
+            print(f"{name}: 1")
+            continue
         if old.encode() in text:
             path.write_bytes(text.replace(old.encode(), new.encode()))
             print(f"{name}: {text.count(old.encode())}")
