@@ -1,13 +1,12 @@
 """Write where the repository is hosted into every file that says so.
 
-``pyproject.toml`` has it under ``[project.urls]``; The documentation and the first cells of notebooks
-repeat it, since they are read before anything is installed. README speaks of a clone until it is set,
-and of the address afterwards.
+``pyproject.toml`` has it under ``[project.urls]``; the documentation and the first cells of
+notebooks repeat it, since they are read before anything is installed. README speaks of a clone
+until it is set, and of the address afterwards.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -39,7 +38,8 @@ def main() -> int:
         text = path.read_bytes()
         if name == "README.md":
             told = f"{HOSTED} From its repository, `pip install '{PACKAGE} @ git+{new}'`."
-            path.write_text(re.sub(f"{HOSTED}.*", lambda _: told, text.decode()))
+            before, _, rest = text.decode().partition(HOSTED)
+            path.write_text(before + told + rest[rest.index("\n") :])
             print(f"{name}: 1")
             continue
         if old.encode() in text:
