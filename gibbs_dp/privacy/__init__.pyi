@@ -26,6 +26,7 @@ from .lower_bounds import epsilon_shown as epsilon_shown
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
 from .mechanisms import LaplaceMechanism as LaplaceMechanism
+from .releases.inference import PopulationPosterior as PopulationPosterior
 from .releases.method import ReleaseMethod as ReleaseMethod
 from .releases.method import ReleasePlan as ReleasePlan
 from .releases.method import ReleaseRequest as ReleaseRequest
