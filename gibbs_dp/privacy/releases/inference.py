@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 
-from gibbs_dp._cautions import Caution, DrawsWarning, Warned, warns
+from gibbs_dp._cautions import DrawsWarning, Warned, warns
 from gibbs_dp._extras import require
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend
 from gibbs_dp._jaxlib.precision import total
@@ -41,6 +41,7 @@ from gibbs_dp.privacy.table import clip_data
 from gibbs_dp.results.base import Remarks, Result
 from gibbs_dp.results.table import Heading, TextTable
 from gibbs_dp.sampling.as_sampler import as_sampler
+from gibbs_dp.sampling.cautions import AUXILIARY_DRIFT
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.kernels.base import Potential, Tuning, make_schedule, metropolis
 from gibbs_dp.sampling.kernels.hmc import HMC
@@ -65,15 +66,6 @@ ENSEMBLE, ASSIMILATIONS = 64, 4
 PILOT_BURN_IN = 24
 # Draws a chain of which is asked whether longer auxiliary chains would move them on.
 NUM_ASKED, DRIFT_LIMIT = 32, 4.0
-
-AUXILIARY_DRIFT = Caution(
-    "auxiliary-drift",
-    "auxiliary draws still drift after {steps} steps, by {z:.1f} standard errors; raise "
-    "num_auxiliary.",
-    "Draws of the mechanism's own posterior, which stand for its unknown normalizer, depend on "
-    "where they were started: the population's posterior is off by an unknown amount.",
-    "Raise num_auxiliary, to four times as many first.",
-)
 
 
 @dataclass(frozen=True)
@@ -488,7 +480,10 @@ class PopulationPosterior(Result):
         flat = [np.quantile(leaf, ends, axis=(0, 1)) for leaf in self.draws.named.values()]
         quantiles = np.concatenate([leaf.reshape(len(ends), -1) for leaf in flat], axis=1).T
         found = [
-            [str(name), *(f"{x:.4g}" for x in (row["mean"], row["sd"], *between, row.ess, row.r_hat))]
+            [
+                str(name),
+                *(f"{x:.4g}" for x in (row["mean"], row["sd"], *between, row.ess, row.r_hat)),
+            ]
             for (name, row), between in zip(diagnosed.iterrows(), quantiles, strict=True)
         ]
         headings = [Heading("parameter", is_text=True), *map(Heading, names)]

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.charge import charge_and_draw
 from gibbs_dp.privacy.dependent_rows import DependentRows
@@ -67,7 +68,8 @@ class Release:
     charge
         Number of the charge in the ledger.
     posterior, domain
-        What was drawn from, and what the data were clipped to: for :meth:`infer`.
+        What was drawn from, and what the data were clipped to, for :meth:`infer`; no posterior with
+        a loss that is no `gibbs_dp.losses.Loss`, since functions may hold data.
     n
         Number of examples, where it is public.
     """
@@ -340,8 +342,15 @@ def release(
         ledger, plan.guarantee, draw, purpose=purpose, failed=method.failed
     )
     assert charge is not None
-    public_n = request.n if adjacency == "replace-one" else None
-    return Release(theta, plan.guarantee, charge, posterior, domain, public_n)
+    holds_no_data = isinstance(posterior.loss, Loss)  # nor does a posterior with such a loss
+    return Release(
+        theta,
+        plan.guarantee,
+        charge,
+        posterior if holds_no_data else None,
+        domain,
+        request.n if adjacency == "replace-one" else None,
+    )
 
 
 def _default_plan(
