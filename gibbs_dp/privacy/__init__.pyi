@@ -26,7 +26,6 @@ from .lower_bounds import epsilon_shown as epsilon_shown
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
 from .mechanisms import LaplaceMechanism as LaplaceMechanism
-from .releases.inference import PopulationPosterior as PopulationPosterior
 from .releases.method import ReleaseMethod as ReleaseMethod
 from .releases.method import ReleasePlan as ReleasePlan
 from .releases.method import ReleaseRequest as ReleaseRequest
@@ -38,6 +37,7 @@ from .releases.methods import ExactDraw as ExactDraw
 from .releases.methods import ChainDraw as ChainDraw
 
 # isort: on
+from .releases.population_posterior import PopulationPosterior as PopulationPosterior
 from .releases.release import Release as Release
 from .releases.release import release as release
 from .schema import Schema as Schema

@@ -33,6 +33,7 @@ def check_quantiles(values, ess, exact_cdf):
         assert abs(share - level) < 4 * math.sqrt(level * (1 - level) / ess)
 
 
+@pytest.mark.trust(but="0.5")
 @pytest.mark.parametrize("gamma", [0.05, 0.5])
 def test_means_of_normal_rows_have_their_closed_form(gamma):
     """Two draws of a conjugate posterior; 12 comparisons, a false alarm in 1,400."""
@@ -52,6 +53,7 @@ def test_means_of_normal_rows_have_their_closed_form(gamma):
         check_quantiles(found.draws.theta[..., j], table["ess"].iloc[j], law.ppf)
 
 
+@pytest.mark.trust
 def test_clipped_bits_have_the_law_that_a_sum_gives():
     """Logits of bits whose feature is clipped from 1 to 0.5: a sum over counts, a false alarm
     in 5,000.
@@ -149,10 +151,12 @@ def test_what_it_says_and_exports():
     low, high = found.interval(0.5)
     assert np.array_equal([low, high], np.quantile(found.draws.theta, [0.25, 0.75], axis=(0, 1)))
     assert set(found.to_xarray().children) == {"posterior"}
+    assert found.to_arviz().posterior["theta"].shape == (4, 100, 2)
     with pytest.raises(ValueError, match=r"level: must be in \(0, 1\), got 1.5"):
         found.interval(1.5)
 
 
+@pytest.mark.trust
 def test_auxiliary_draws_that_have_not_arrived_are_told(monkeypatch):
     """Chains that begin far off and make one small step each."""
     monkeypatch.setattr(inference, "_start", lambda key, shared: jnp.full(2, 5.0))

@@ -35,7 +35,7 @@ from gibbs_dp.privacy.releases.arguments import (
     require_accepted,
     without_checks,
 )
-from gibbs_dp.privacy.releases.inference import PopulationPosterior, Simulator, infer_population
+from gibbs_dp.privacy.releases.inference import Simulator, infer_population
 from gibbs_dp.privacy.releases.method import (
     EXACT_DRAW,
     ReleaseMethod,
@@ -43,6 +43,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.privacy.releases.methods import ExactDraw
+from gibbs_dp.privacy.releases.population_posterior import PopulationPosterior
 from gibbs_dp.privacy.releases.proven import ProvenDraw
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
