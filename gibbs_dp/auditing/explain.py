@@ -61,6 +61,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.BIASED_STEPS,
         draws.ROUNDED_LOSSES,
         draws.DRAWS_AT_AN_END,
+        draws.AUXILIARY_DRIFT,
     ),
     "Of a model that is checked by simulation": (
         calibration.RANKS_NOT_UNIFORM,

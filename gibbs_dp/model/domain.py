@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from gibbs_dp.information.checks import refuse_masked
 
@@ -104,7 +106,7 @@ class Domain:
         x, y, is_flat = _split(data)
         moved = _shorten(_finite(x), self.x_bound)
         if y is not None:
-            return moved, np.clip(_finite(y), *self.y_range)
+            return moved, _numpy_of(y).clip(_finite(y), *self.y_range)
         return moved[:, 0] if is_flat else moved
 
     def is_outside(self, data: Any) -> Bool[np.ndarray, " n"]:
@@ -152,15 +154,15 @@ def _is_named(data: Any) -> bool:
     return isinstance(data, dict) and set(data) == {"x", "y"}
 
 
-def _split(data: Any) -> tuple[np.ndarray, np.ndarray | None, bool]:
+def _split(data: Any) -> tuple[Any, Any, bool]:
     """Features ``[n, d]``, labels ``[n]`` if there are any, and whether features were ``[n]``."""
     refuse_masked("data", data, is_private=True)
     if isinstance(data, (tuple, list)) and len(data) == 2:
-        x, y = np.asarray(data[0]), np.asarray(data[1])
+        x, y = (_numpy_of(part).asarray(part) for part in data)
         if x.ndim == 2 and y.ndim == 1:
             return x, y, False
     elif not isinstance(data, (tuple, list, dict)):
-        z = np.asarray(data)
+        z = _numpy_of(data).asarray(data)
         if z.ndim in (1, 2):
             return (z[:, None] if z.ndim == 1 else z), None, z.ndim == 1
     raise ValueError(
@@ -185,21 +187,28 @@ CLIP_MARGIN = 1e-6
 OUTSIDE_MARGIN = 1e-5
 
 
-def _finite(values: Any) -> Float[np.ndarray, ...]:
-    return np.nan_to_num(np.asarray(values, dtype=np.float64), posinf=0.0, neginf=0.0)
+def _numpy_of(values: Any) -> Any:
+    """NumPy, in whose doubles data are clipped; JAX's inside its programs, which simulate data."""
+    return jnp if isinstance(values, jax.core.Tracer) else np
 
 
-def _shorten(rows: Float[np.ndarray, "n d"], bound: float) -> Float[np.ndarray, "n d"]:
-    limit = bound * (1 - CLIP_MARGIN)
+def _finite(values: Any) -> Float[np.ndarray | Array, ...]:
+    xp = _numpy_of(values)
+    dtype = np.float64 if xp is np else jnp.zeros(()).dtype
+    return xp.nan_to_num(xp.asarray(values, dtype=dtype), posinf=0.0, neginf=0.0)
+
+
+def _shorten(rows: Float[np.ndarray | Array, "n d"], bound: float) -> Any:
+    limit, xp = bound * (1 - CLIP_MARGIN), _numpy_of(rows)
     if limit == np.inf:
         return rows
-    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
-    safe = np.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
+    largest = xp.max(xp.abs(rows), axis=1, keepdims=True, initial=0.0)
+    safe = xp.where(largest > 0, largest, 1.0)  # the square of a huge entry would overflow
     unit = rows / safe
-    length = np.linalg.norm(unit, axis=1, keepdims=True)
+    length = xp.linalg.norm(unit, axis=1, keepdims=True)
     with np.errstate(over="ignore"):  # an infinite length is above the limit
         is_long = safe * length > limit
-    return np.where(is_long, unit * (limit / np.where(length > 0, length, 1.0)), rows)
+    return xp.where(is_long, unit * (limit / xp.where(length > 0, length, 1.0)), rows)
 
 
 class LossConstants(NamedTuple):

@@ -39,6 +39,7 @@ from .releases.methods import ExactDraw as ExactDraw
 from .releases.methods import ChainDraw as ChainDraw
 
 # isort: on
+from .releases.population_posterior import PopulationPosterior as PopulationPosterior
 from .releases.release import Release as Release
 from .releases.release import release as release
 from .schema import Schema as Schema

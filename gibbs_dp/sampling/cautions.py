@@ -111,6 +111,15 @@ DRAWS_AT_AN_END = Caution(
     "logarithm or log-odds, compute in double precision, or use a prior that leaves the end.",
 )
 
+AUXILIARY_DRIFT = Caution(
+    "auxiliary-drift",
+    "auxiliary draws still drift after {steps} steps, by {z:.1f} standard errors; raise "
+    "num_auxiliary.",
+    "Draws of the mechanism's own posterior, which stand for its unknown normalizer, depend on "
+    "where they were started: the population's posterior is off by an unknown amount.",
+    "Raise num_auxiliary, to four times as many first.",
+)
+
 CAUTIONS = (
     R_HAT,
     ISLANDS_DISAGREE,
@@ -120,6 +129,7 @@ CAUTIONS = (
     BIASED_STEPS,
     ROUNDED_LOSSES,
     DRAWS_AT_AN_END,
+    AUXILIARY_DRIFT,
     SEVERAL_MODES,
     NESTED_SCALES,
 )

@@ -79,7 +79,7 @@ def test_data_outside_the_domain_are_clipped_and_keys_are_fresh(ledger):
 
 
 def test_nothing_else_leaves(ledger, monkeypatch):
-    """Fields of the release are the draws, the guarantee and a number free of the data."""
+    """Fields of the release are the draws, what is declared, and a number free of the data."""
 
     def independent(posterior, data, *, gamma, num_chains, num_samples, **settings):
         """Draw without a chain, which would be compiled for each release."""
@@ -96,8 +96,20 @@ def test_nothing_else_leaves(ledger, monkeypatch):
     monkeypatch.setattr(methods, "sample", independent)
     given = {"pure_epsilon": 5.0, "num_draws": 2}
     outs = [go(ledger, data=d, **given) for d in (DATA, np.full((40, 1), 1e9))]
-    assert [f.name for f in dataclasses.fields(outs[0])] == ["theta", "guarantee", "charge"]
-    assert outs[0].guarantee == outs[1].guarantee
+    public = ["posterior", "domain", "n"]
+    assert [f.name for f in dataclasses.fields(outs[0])] == [
+        "theta",
+        "guarantee",
+        "charge",
+        *public,
+    ]
+    for name in ("guarantee", *public):
+        assert getattr(outs[0], name) == getattr(outs[1], name)
+    own = gdp.GibbsPosterior(
+        total_loss=lambda theta, z: jnp.sum((theta - z) ** 2), prior=MEAN.prior,
+        sensitivity=lambda n: 4.0,
+    )  # fmt: skip
+    assert go(ledger, own, **given).posterior is None  # a function may hold the data
     assert isinstance(outs[0].theta, np.ndarray)
 
 

@@ -40,7 +40,7 @@ class TwoClassLoss(LinearLoss):
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project onto the domain, and labels onto [0, 1], where the constants hold."""
         x, y = super().clip(data, domain)
-        return x, np.clip(y, 0.0, 1.0)
+        return x, array_namespace(y).clip(y, 0.0, 1.0)
 
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the labels are 0 and 1."""
@@ -304,7 +304,8 @@ class SoftmaxCrossEntropy(Loss):
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project onto the domain, and labels onto the nearest class."""
         x, y = super().clip(data, domain)
-        return x, np.clip(np.round(y), 0, self.num_classes - 1)
+        xp = array_namespace(y)
+        return x, xp.clip(xp.round(y), 0, self.num_classes - 1)
 
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``, ``y`` in ``0..K-1``."""

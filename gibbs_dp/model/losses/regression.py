@@ -354,7 +354,7 @@ class Poisson(LinearLoss):
     def clip(self, data: Any, domain: Domain) -> Any:
         """Project onto the domain, and counts onto the nonnegative numbers."""
         x, y = super().clip(data, domain)
-        return x, np.maximum(y, 0.0)
+        return x, array_namespace(y).maximum(y, 0.0)
 
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the labels are counts: nonnegative numbers."""

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.losses import Loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.charge import charge_and_draw, cost_of
 from gibbs_dp.privacy.dependent_rows import DependentRows
@@ -34,6 +35,7 @@ from gibbs_dp.privacy.releases.arguments import (
     require_accepted,
     without_checks,
 )
+from gibbs_dp.privacy.releases.inference import Simulator, infer_population
 from gibbs_dp.privacy.releases.method import (
     EXACT_DRAW,
     ReleaseMethod,
@@ -41,6 +43,7 @@ from gibbs_dp.privacy.releases.method import (
     ReleaseRequest,
 )
 from gibbs_dp.privacy.releases.methods import ExactDraw
+from gibbs_dp.privacy.releases.population_posterior import PopulationPosterior
 from gibbs_dp.privacy.releases.proven import ProvenDraw
 from gibbs_dp.privacy.schema import Schema
 from gibbs_dp.privacy.table import clip_data, dataset_size, unobserved
@@ -65,11 +68,19 @@ class Release:
         What holds, and under which assumptions.
     charge
         Number of the charge in the ledger.
+    posterior, domain
+        What was drawn from, and what the data were clipped to, for :meth:`infer`; no posterior with
+        a loss that is no `gibbs_dp.losses.Loss`, since functions may hold data.
+    n
+        Number of examples, where it is public.
     """
 
     theta: Any
     guarantee: Guarantee
     charge: int
+    posterior: GibbsPosterior | None = None
+    domain: Domain | None = None
+    n: int | None = None
 
     def __repr__(self) -> str:
         return f"Release({draws_in_words(self.theta)}, charge {self.charge}, {self.guarantee!r})"
@@ -108,6 +119,85 @@ class Release:
             If the folder cannot be written.
         """
         release_page(self.theta, self.guarantee, self.charge, schema, title, about).save(path)
+
+    def infer(
+        self, prior: Any, population: Simulator | Any, *, n: int | None = None, **settings: Any
+    ) -> PopulationPosterior:
+        """Infer the parameters of the population that the data came from, the noise included.
+
+        It uses what is public and costs no privacy. The data are latent: chains move on the
+        parameters and on the random numbers that rows are made of (after Ju, Awan, Gong & Rao,
+        *Data Augmentation MCMC for Bayesian Inference from Privatized Data*, NeurIPS 2022), rows
+        are clipped as those of the release were, and the posterior's normalizer is exchanged for
+        draws of it (Murray, Ghahramani & MacKay, *MCMC for Doubly-Intractable Distributions*, UAI
+        2006). There is no large-sample approximation. Approximate are the chains, as all are, and
+        those draws, which ``num_auxiliary`` steps bring near the posterior; both are checked. A
+        proven draw is within its total variation of the one that is assumed. The model is not
+        checked: that rows are independent and come from such a population is the analyst's
+        assumption.
+
+        Chains mix fast where the noise of the draws is as large as the data's own or larger
+        (``gamma`` times the number of draws up to about 1, for a loss that is minus a
+        log-likelihood), and slowly where it is much smaller.
+
+        Parameters
+        ----------
+        prior
+            Of the population's parameters: a NumPyro distribution, or a pytree of them, proper.
+        population
+            ``population(phi, key, n)`` makes ``n`` independent rows from a draw ``phi`` of the
+            prior, as the loss takes them, before they are clipped; all their randomness comes from
+            the key, and with a fixed key rows had better change little with ``phi``.
+        n
+            Number of examples, where the release does not say it (add-remove neighbours).
+        **settings
+            ``key`` (0), ``num_chains`` (4), ``num_warmup`` (300) and ``num_samples`` (2000) of
+            each, and ``num_auxiliary`` (8), steps of the chain that makes an auxiliary draw.
+
+        Returns
+        -------
+        PopulationPosterior
+            Draws, intervals, warnings.
+
+        Raises
+        ------
+        ValueError
+            For bad input, and for mechanisms that do not draw from the Gibbs posterior.
+
+        Examples
+        --------
+        >>> import jax, jax.numpy as jnp, numpyro.distributions as dist, gibbs_dp as gdp
+        >>> box = gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))
+        >>> posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, box)
+        >>> domain, settings = gdp.Domain(x_bound=1.0), dict(n=100, adjacency="replace-one")
+        >>> found = gdp.calibrate(posterior, pure_epsilon=1.0, domain=domain, **settings)
+        >>> out = Release(np.full((1, 1), 0.3), found.guarantee, 1, posterior, domain, n=100)
+        >>> def population(mean, key, n):
+        ...     return mean + 0.5 * jax.random.normal(key, (n, 1))
+        >>> inferred = out.infer(dist.Normal(0.0, 1.0), population, num_samples=100)
+        >>> inferred.draws.theta.shape, inferred.interval(0.5).shape
+        ((4, 100), (2,))
+        """
+        if self.posterior is None or self.domain is None:
+            raise ValueError(
+                "release: it does not say what was drawn from; make one that does, with posterior "
+                "and domain, gibbs_dp.privacy.Release(theta, guarantee, charge, posterior, domain)."
+            )
+        known = self.n if n is None else n
+        if known is None:
+            raise ValueError("n: the release does not say how many examples it is of; give n.")
+        if self.n is not None and known != self.n:
+            raise ValueError(f"n: the release is of {self.n} examples, got {known}; leave n out.")
+        return infer_population(
+            self.theta,
+            self.guarantee,
+            self.posterior,
+            self.domain,
+            known,
+            prior,
+            population,
+            **settings,
+        )
 
 
 def release(
@@ -253,7 +343,15 @@ def release(
         ledger, plan.guarantee, draw, purpose=purpose, failed=method.failed
     )
     assert charge is not None
-    return Release(theta, plan.guarantee, charge)
+    holds_no_data = isinstance(posterior.loss, Loss)  # nor does a posterior with such a loss
+    return Release(
+        theta,
+        plan.guarantee,
+        charge,
+        posterior if holds_no_data else None,
+        domain,
+        request.n if adjacency == "replace-one" else None,
+    )
 
 
 def _default_plan(
