@@ -5,7 +5,7 @@ from __future__ import annotations
 from gibbs_dp._cautions import Caution
 from gibbs_dp.auditing import certificate as certificates
 from gibbs_dp.auditing import report_data as report
-from gibbs_dp.engine import cautions as sweeps
+from gibbs_dp.engine import progress as sweeps
 from gibbs_dp.one_dataset import report as one_dataset
 from gibbs_dp.quantities import attacker, certified_kl, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information

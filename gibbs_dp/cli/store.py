@@ -245,7 +245,7 @@ def log_damage(quiet: bool) -> Iterator[None]:
     """Show warnings of damaged files, and of memory that ran out, as lines of the log."""
     import warnings
 
-    from gibbs_dp.engine.cautions import DamagedStoreWarning, SmallerBlocksWarning
+    from gibbs_dp.engine.progress import DamagedStoreWarning, SmallerBlocksWarning
 
     told = (DamagedStoreWarning, SmallerBlocksWarning)
     with warnings.catch_warnings():

@@ -24,7 +24,6 @@ from gibbs_dp._jaxlib.devices import (
     memory_limit,
     platform,
 )
-from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.executor import (
     Threads,
     Workers,
@@ -33,6 +32,7 @@ from gibbs_dp.engine.executor import (
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
 from gibbs_dp.engine.program import block_program, keep_program
+from gibbs_dp.engine.progress import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 

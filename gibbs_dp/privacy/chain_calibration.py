@@ -16,7 +16,6 @@ from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.projection import in_theta, project
 from gibbs_dp.privacy.chain import (
     ChainConstants,
     chain_constants,
@@ -29,7 +28,7 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, meaningful_epsilon
 from gibbs_dp.results.table import block
 from gibbs_dp.sampling.kernels import ULA
-from gibbs_dp.sampling.unadjusted import require_langevin, theta_prior_gradient
+from gibbs_dp.sampling.unadjusted import in_theta, project, require_langevin, theta_prior_gradient
 
 # How far the last iterate of a Langevin chain may be from the best small parameter: bounds.
 

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
-from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, View, is_drifting
 from gibbs_dp.estimators import average

@@ -14,11 +14,11 @@ from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, tar
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.engine import plan as sizes
 from gibbs_dp.engine import runner as runners
-from gibbs_dp.engine.cautions import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.pilots import first_inputs
 from gibbs_dp.engine.plan import Job, Plan, arranged, each_alone, searching_longer
 from gibbs_dp.engine.program import block_program
+from gibbs_dp.engine.progress import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.runner import Room, TooLargeError, pack, unpack
 from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities.attacker import Attacker

@@ -12,10 +12,9 @@ from scipy.special import ndtr
 
 import gibbs_dp as gdp
 from gibbs_dp.information import bounds
-from gibbs_dp.model.projection import in_theta, project
 from gibbs_dp.privacy import ChainDraw, calibrate_chain, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants
-from gibbs_dp.sampling.unadjusted import run_langevin
+from gibbs_dp.sampling.unadjusted import in_theta, project, run_langevin
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(500)
 DOMAIN = gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0))

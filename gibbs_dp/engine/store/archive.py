@@ -24,8 +24,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp import io
-from gibbs_dp.engine.cautions import DAMAGED_STORE, DamagedStoreWarning
 from gibbs_dp.engine.plan import Tuned
+from gibbs_dp.engine.progress import DAMAGED_STORE, DamagedStoreWarning
 from gibbs_dp.engine.quantity import Quantity, block_kind
 from gibbs_dp.engine.view import Block
 from gibbs_dp.model.check import positive_count

@@ -12,7 +12,7 @@ from scipy.special import expit
 from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import FAILED_DATASETS
-from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
+from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain

@@ -15,9 +15,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp import estimators, io
 from gibbs_dp._cautions import Caution, Warned
-from gibbs_dp.engine.cautions import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.plan import AuditSpec
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE, Progress
 from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, PairView, View, is_drifting

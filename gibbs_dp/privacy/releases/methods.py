@@ -14,7 +14,6 @@ from gibbs_dp._cautions import told_elsewhere
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.projection import in_theta
 from gibbs_dp.privacy.calibrate import Target
 from gibbs_dp.privacy.chain import chain_guarantee
 from gibbs_dp.privacy.chain_calibration import calibrate_chain
@@ -36,7 +35,7 @@ from gibbs_dp.privacy.releases.method import (
 )
 from gibbs_dp.sampling.kernels import HMC, SGLD, ULA, Kernel
 from gibbs_dp.sampling.sample import sample
-from gibbs_dp.sampling.unadjusted import require_langevin, run_form, run_langevin
+from gibbs_dp.sampling.unadjusted import in_theta, require_langevin, run_form, run_langevin
 
 CHECKS_CAVEAT = (
     "that the convergence checks passed is itself a function of the data, and not covered."
