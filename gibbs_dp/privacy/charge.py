@@ -56,10 +56,12 @@ def cost_of(guarantee: Guarantee, ledger: Ledger) -> dict[str, float]:
     """Say what a release costs in a ledger's currency; raise where it has no such figure.
 
     >>> import tempfile, pathlib
+    >>> from gibbs_dp.information.bounds import delta_from_gdp
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.create(pathlib.Path(folder.name) / "l", adjacency="replace-one", gdp=1.0,
     ...                        total_variation=1e-8)
-    >>> exact = Guarantee("replace-one", "exact draw", 2, 1.0, epsilon=1.36, delta=1e-3, gdp=0.5)
+    >>> delta = delta_from_gdp(0.5, 1.0)
+    >>> exact = Guarantee("replace-one", "exact draw", 2, 1.0, epsilon=1.0, delta=delta, gdp=0.5)
     >>> cost_of(exact.within_total_variation(1e-12), ledger)
     {'gdp': 0.5, 'total_variation': 2e-12}
     >>> folder.cleanup()

@@ -13,6 +13,7 @@ import time
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,8 @@ def test_equal_shares_of_a_budget_all_fit(budget):
 def test_what_is_told_of_a_sum_bounds_it(costs, budget):
     """Rounded towards more spent and less left, against rational arithmetic."""
     exact = sum(Fraction(repr(cost)) for cost in costs)
-    told = ledger_file.rounded_up("epsilon", sum(map(Decimal, map(repr, costs))))
+    total = reduce(ledger_file.EXACT.add, map(Decimal, map(repr, costs)))
+    told = ledger_file.rounded_up("epsilon", total)
     assert exact <= Fraction(repr(told)) <= exact * (1 + Fraction(1, 2**51))
     left = ledger_file.left_of("epsilon", Decimal(repr(budget)), Decimal(repr(told)))
     room = Fraction(repr(budget)) - Fraction(repr(told))
