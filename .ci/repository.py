@@ -1,8 +1,8 @@
 """Write where the repository is hosted into every file that says so.
 
 ``pyproject.toml`` has it under ``[project.urls]``; the documentation and the first cells of
-notebooks repeat it, since they are read before anything is installed. README speaks of a clone
-until it is set, and of the address afterwards.
+notebooks repeat it, since they are read before anything is installed. README and the
+documentation speak of a clone until it is set, and of the address afterwards.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-# Where README says it, on the rest of the line.
-HOSTED, PACKAGE = "<!-- hosted -->", "gibbs-dp[tables,privacy]"
+# Where texts say it, on the rest of the line.
+HOSTED, PACKAGE = b"<!-- hosted -->", "gibbs-dp[tables,privacy]"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -36,15 +36,14 @@ def main() -> int:
         if not path.is_file() or path == Path(__file__).resolve():
             continue
         text = path.read_bytes()
-        if name == "README.md":
-            told = f"{HOSTED} From its repository, `pip install '{PACKAGE} @ git+{new}'`."
-            before, _, rest = text.decode().partition(HOSTED)
-            path.write_text(before + told + rest[rest.index("\n") :])
-            print(f"{name}: 1")
-            continue
-        if old.encode() in text:
-            path.write_bytes(text.replace(old.encode(), new.encode()))
-            print(f"{name}: {text.count(old.encode())}")
+        found = text.replace(old.encode(), new.encode())
+        before, mark, rest = found.partition(HOSTED)
+        if mark:
+            told = f" From its repository, `pip install '{PACKAGE} @ git+{new}'`."
+            found = before + mark + told.encode() + rest[rest.index(b"\n") :]
+        if found != text:
+            path.write_bytes(found)
+            print(name)
     return 0
 
 
