@@ -61,7 +61,7 @@ PANELS = {
     "risk": Panel("risk", "its audit found no risk", is_log=False),
     "attack": Panel("attacker", "its audit found nothing of the attacker"),
     "information": Panel("information", "audit with num_information of 2 or more"),
-    "generalization": Panel("generalization error", "audit with num_information of 2 or more"),
+    "generalization": Panel("gen. error", "audit with num_information of 2 or more"),
 }
 UNITS = {"nats": "nats", "loss": "units of the loss", "": "probability"}
 GAMMA = "gamma (inverse temperature)"

@@ -63,7 +63,7 @@ def test_a_picture_is_two_panels_wide():
     assert labels[2:] == [
         "attacker (probability)",
         "information (nats)",
-        "generalization error (units of the loss)",
+        "gen. error (units of the loss)",
     ]
     assert {axes.get_subplotspec().colspan.start for axes in figure.axes} == {0, 1}
     (axes,) = report().plot(panels="information").axes
