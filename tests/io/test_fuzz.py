@@ -1,4 +1,4 @@
-"""Five hundred hostile files and command lines, of the kinds that `benchmarks/fuzz.py` makes."""
+"""Three hundred hostile files and command lines, of the kinds that `benchmarks/fuzz.py` makes."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from fuzzing.verdict import Case, Failure, Format, not_a_sentence, verdict
 
 sys.path.pop(0)
 
-CASES = 500
+CASES = 300
 
 
 @pytest.fixture(scope="module")
