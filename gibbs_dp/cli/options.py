@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli.output import UsageError
@@ -30,6 +30,23 @@ CHECK_OUTPUT = (JSON, OUT, QUIET, DEBUG)
 
 # Titles of groups that what is of one's own joins.
 LEARN, SAMPLE, RELEASE = "what to learn", "how to sample", "release"
+
+# How a table's numbers and texts are spelled, of commands that read what a release reads.
+SPELLINGS: dict[str, Any] = {
+    "decimal": {"help": "decimal mark of its numbers, . or ,", "metavar": "MARK"},
+    "sep": {"help": "separator of its cells, tab for tabs", "metavar": "MARK"},
+    "encoding": {"help": "utf-8, or one with a byte a character, as latin-1", "metavar": "NAME"},
+    "na_values": {
+        "help": "texts that mean a missing value: their records become zeros",
+        "metavar": "TEXT",
+    },
+    "thousands": {
+        "help": "what stands between groups of three digits: , . _ ' or space",
+        "metavar": "MARK",
+        "shown": "nothing",
+    },
+    "units": {"help": "texts beside numbers that are dropped, such as $ EUR %", "metavar": "TEXT"},
+}
 
 (ADJACENCY,) = options_of("gibbs_dp:calibrate", adjacency="which datasets are neighbours")
 CHAINS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gibbs_dp._options import Option, options_of
 from gibbs_dp.cli import output
-from gibbs_dp.cli.options import DEBUG, JSON, QUIET
+from gibbs_dp.cli.options import DEBUG, JSON, QUIET, SPELLINGS
 from gibbs_dp.cli.output import UsageError
 from gibbs_dp.cli.parser import given, missing_file, parse, split_words
 from gibbs_dp.io.files import shown
@@ -19,17 +19,9 @@ SUMMARY = (
     "columns are encoded as for the release. It costs nothing of a privacy budget."
 )
 USAGE = "gibbs-dp predict MODEL TABLE [options]"
-SPELLING = options_of(
+SPELLING = options_of(  # but what means that a value is missing: there is no prediction then
     "gibbs_dp.privacy:ReleasedModel.predict",
-    decimal={"help": "decimal mark of its numbers, . or ,", "metavar": "MARK"},
-    sep={"help": "separator of its cells, tab for tabs", "metavar": "MARK"},
-    encoding={"help": "utf-8, or one with a byte a character, as latin-1", "metavar": "NAME"},
-    thousands={
-        "help": "what stands between groups of three digits: , . _ ' or space",
-        "metavar": "MARK",
-        "shown": "nothing",
-    },
-    units={"help": "texts beside numbers that are dropped, such as $ EUR %", "metavar": "TEXT"},
+    **{name: how for name, how in SPELLINGS.items() if name != "na_values"},
 )
 OUT = Option(
     "out", "str", "the predictions (.csv or .parquet; by default on stdout)", metavar="FILE"

@@ -18,7 +18,14 @@ from gibbs_dp._options import Option, options_of
 from gibbs_dp._source import losses_of
 from gibbs_dp.cli import output
 from gibbs_dp.cli.extensions import LOSS, WITH, Extensions, check_flags, files_of, load_extensions
-from gibbs_dp.cli.options import ADJACENCY, CHECK_OUTPUT, FLOAT64, TARGETS, require_adjacency
+from gibbs_dp.cli.options import (
+    ADJACENCY,
+    CHECK_OUTPUT,
+    FLOAT64,
+    SPELLINGS,
+    TARGETS,
+    require_adjacency,
+)
 from gibbs_dp.cli.options import RELEASE as OF_LEDGER
 from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_page
 from gibbs_dp.cli.parser import given, is_number, number_remedy, parse
@@ -183,22 +190,7 @@ SUMMARY = (
     "becomes zeros."
 )
 
-SPELLING = options_of(
-    "gibbs_dp.privacy:read_table",
-    decimal={"help": "decimal mark of its numbers, . or ,", "metavar": "MARK"},
-    sep={"help": "separator of its cells, tab for tabs", "metavar": "MARK"},
-    encoding={"help": "utf-8, or one with a byte a character, as latin-1", "metavar": "NAME"},
-    na_values={
-        "help": "texts that mean a missing value: their records become zeros",
-        "metavar": "TEXT",
-    },
-    thousands={
-        "help": "what stands between groups of three digits: , . _ ' or space",
-        "metavar": "MARK",
-        "shown": "nothing",
-    },
-    units={"help": "texts beside numbers that are dropped, such as $ EUR %", "metavar": "TEXT"},
-)
+SPELLING = options_of("gibbs_dp.privacy:read_table", **SPELLINGS)
 TABLE = (
     Option(
         "data",

@@ -69,18 +69,16 @@ def cost_of(guarantee: Guarantee, ledger: Ledger) -> dict[str, float]:
     name = ledger.currency
     if name == "epsilon":
         return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
-    text, is_near = NAMES[name], guarantee.exact is not None
-    source = guarantee.exact or guarantee
+    text, source = NAMES[name], guarantee.exact or guarantee
     amount = getattr(source, name)
-    pure = source.pure_epsilon
-    if amount is None and name == "gdp" and pure is not None:
-        amount = gdp_from_pure(pure)
+    if amount is None and name == "gdp" and source.pure_epsilon is not None:
+        amount = gdp_from_pure(source.pure_epsilon)
     if amount is None:
         raise ValueError(
             f"ledger: its budget is in {text}, and this release has no {text} guarantee; use a "
             "ledger in (epsilon, delta)."
         )
-    if not (is_near and guarantee.distance):
+    if not guarantee.distance:
         return {name: amount}
     if "total_variation" not in ledger.budget():
         raise ValueError(

@@ -198,10 +198,9 @@ nothing was recorded.
         """
         if not (isinstance(purpose, str) and purpose.isprintable()):
             raise ValueError("purpose must be one line of text; say in it what the charge is for.")
-        near = None if epsilon is not None and total_variation == 0 else total_variation
-        given = _amounts("cost", epsilon, delta, zcdp, gdp, near)
-        if "total_variation" not in self._budget and not total_variation:
-            given.pop("total_variation", None)  # a budget without one pays for exact draws
+        given = _amounts("cost", epsilon, delta, zcdp, gdp, total_variation or None)
+        if "total_variation" in self._budget:
+            given.setdefault("total_variation", "0.0")
         if set(given) != set(self._budget):
             raise ValueError(
                 f"cost: this ledger's budget is in {', '.join(self._budget)}; give it so."

@@ -488,9 +488,7 @@ class Draws(ResultWithPage):
         """
         if log_likelihood is None:
             log_likelihood = self._has_small_likelihood()
-        tree, arviz = self.to_xarray(log_likelihood), require("arviz")
-        is_old = arviz.__version__.startswith("0.")
-        return arviz.InferenceData.from_datatree(tree) if is_old else tree
+        return in_arviz(self.to_xarray(log_likelihood))
 
     def _has_small_likelihood(self) -> bool:
         if self.source is None or not self.source[0].has_example_losses:
@@ -518,6 +516,13 @@ class Draws(ResultWithPage):
         # NetCDF has no booleans of its own, and no names with slashes.
         tree["sample_stats"]["stuck"] = tree["sample_stats"]["stuck"].astype(np.int8)
         io.save_netcdf(tree, path)
+
+
+def in_arviz(tree: Any) -> Any:
+    """Return a tree as ArviZ's own container: InferenceData before 1.0, the tree from 1.0 on."""
+    arviz = require("arviz")
+    is_old = arviz.__version__.startswith("0.")
+    return arviz.InferenceData.from_datatree(tree) if is_old else tree
 
 
 def verdict(rows: Sequence[Mapping[str, Any]], warnings: Sequence[str] = ()) -> str:

@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from gibbs_dp._cautions import Warned
-from gibbs_dp._extras import require
 from gibbs_dp.results.base import Remarks, Result
 from gibbs_dp.results.table import Heading, TextTable
 from gibbs_dp.sampling.cautions import AUXILIARY_DRIFT
-from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.draws import Draws, in_arviz
 
 # Standard errors of an auxiliary draw's drift that are warned of.
 DRIFT_LIMIT = 4.0
@@ -130,6 +129,4 @@ class PopulationPosterior(Result):
         ValueError
             If ArviZ is not installed (``pip install arviz``).
         """
-        tree, arviz = self.to_xarray(), require("arviz")
-        is_old = arviz.__version__.startswith("0.")
-        return arviz.InferenceData.from_datatree(tree) if is_old else tree
+        return in_arviz(self.to_xarray())
