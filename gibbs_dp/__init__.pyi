@@ -67,6 +67,7 @@ from .sampling.kernels import SGLD as SGLD
 from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
+from .sampling.line import Line as Line
 from .sampling.sample import sample as sample
 from .sampling.sampler import ChainDraws as ChainDraws
 from .sampling.sampler import Sampler as Sampler

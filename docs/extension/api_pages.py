@@ -62,6 +62,7 @@ DOOR = {
         "ULA",
         "SGLD",
         "Grid",
+        "Line",
         "Kernel",
         "Sampler",
         "ChainDraws",

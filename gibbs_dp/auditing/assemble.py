@@ -54,9 +54,12 @@ def routes(row: Row, of_datasets: Means) -> list[str]:
 
 
 def _chains(settings: Settings, result: GammaResult, row: Row) -> list[str]:
-    if settings.is_exact:
-        return ["posteriors are sums over given points"]
     traits, pooled = settings.sampler.traits, result.pooled
+    if traits.is_local:
+        nodes = f"posteriors are sums over {settings.num_samples} nodes each"
+        return [nodes, searched_for(result.tuned.modes)]
+    if traits.is_exact:
+        return ["posteriors are sums over given points"]
     found = [searched_for(result.tuned.modes)]
     if traits.is_path:
         worst = float(result.good.health.worst_ess.min())

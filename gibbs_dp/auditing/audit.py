@@ -21,6 +21,7 @@ from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
 from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
+from gibbs_dp.engine.pilots import TooCoarseError
 from gibbs_dp.engine.plan import AuditSpec, default_block_size, default_ghosts, power_of_two
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Quantity, Settings
@@ -50,6 +51,7 @@ from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
+from gibbs_dp.sampling.line import Line
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
@@ -170,13 +172,33 @@ def _arrays(lists: dict[str, Any]) -> dict[str, np.ndarray]:
 PARTICLES_PER_DIM, MOST_PARTICLES = 16, 1024
 
 
-def settings_with_smc(settings: Settings, kernel: Any) -> Settings | None:
-    """Return settings with SMC, where neither kernel nor prior forbids it; else None."""
-    if kernel is not None or not settings.posterior.prior.has_draws:
+def with_smc(settings: Settings) -> Settings | None:
+    """Return settings with SMC; None where the prior cannot be drawn from."""
+    if not settings.posterior.prior.has_draws:
         return None
     dim = settings.posterior.dim
     smc = SMC(num_particles=min(MOST_PARTICLES, max(256, power_of_two(PARTICLES_PER_DIM * dim))))
     return replace(settings, sampler=smc, num_chains=smc.num_islands, num_samples=smc.num_each)
+
+
+# Sums over so many nodes are tried in turn: a kink of a loss of examples is one of many, that of a
+# loss of the whole dataset is the density's own.
+NUM_NODES, NUM_NODES_OF_WHOLE = (64, 256), (256,)
+
+
+def lines_of(posterior: GibbsPosterior, learn: Sequence[Quantity]) -> list[Line]:
+    """Return sums for a posterior of one coordinate, where all that is learnt is known from them.
+
+    A quantity of a user's own may look at draws as if they weighed alike.
+    """
+    leading = leading_of(learn)
+    is_known = all(
+        type(q).__module__.startswith("gibbs_dp.") and not q.needs_independent_chains for q in learn
+    )
+    if posterior.dim != 1 or not is_known or leading.estimator not in ("auto", "one-sided"):
+        return []
+    counts = NUM_NODES_OF_WHOLE if posterior.structured else NUM_NODES
+    return [Line(count) for count in counts]
 
 
 class AuditInterrupted(KeyboardInterrupt):
@@ -235,12 +257,14 @@ def audit(
         several of one kind the last counts: ``learn=[*gibbs_dp.DEFAULT,
         gibbs_dp.MutualInformation(256)]``. On-average KL, which steers the audit, is always there.
     sampler
-        A kernel, ``gibbs_dp.HMC()`` by default or ``gibbs_dp.MALA()``; ``gibbs_dp.Chains(kernel,
+        A kernel, ``gibbs_dp.HMC()`` or ``gibbs_dp.MALA()``; ``gibbs_dp.Chains(kernel,
         num_chains=8, num_samples=8, num_warmup=None)``, to say how many chains it runs and how
         long; ``gibbs_dp.SMC()`` for posteriors with several modes; or ``gibbs_dp.Grid(...)`` for
-        posteriors summed exactly over candidates or a lattice. If no kernel is given, there is no
-        ``store`` and the prior can be drawn from, an audit whose pilots find several modes goes on
-        with SMC, and says so. ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column
+        posteriors summed exactly over candidates or a lattice. None: HMC, or an ensemble of chains
+        where parts of the prior depend on each other; and without a ``store``, where theta has one
+        coordinate, ``gibbs_dp.Line()``, which sums, with chains to go on with where sums over nodes
+        cannot tell. If there is neither kernel nor ``store``, and the prior can be drawn from, an
+        audit whose pilots find several modes goes on with SMC, and says so. ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column
         ``variance_inflation`` estimates by how much.
     domain
         Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses, and ``sigma``
@@ -317,7 +341,6 @@ def audit(
     leading, source = leading_of(learn), as_population(population)
     counts = check_counts(n, leading.group_size, num_datasets, rel_error)
     num_ghosts = check_ghosts(posterior, source, counts.n, leading.group_size, leading.num_ghosts)
-    num_chains, num_samples = drawn_by.shape(posterior, chains.num_chains, chains.num_samples)
     if drawn_by.traits.is_exact and leading.estimator not in ("auto", "one-sided"):
         raise ValueError(
             f"estimator: a {type(drawn_by).__name__} sums over the posterior exactly and has no "
@@ -327,36 +350,44 @@ def audit(
     held = None if place is None else stored_configuration(place)
     if block_size is None and held is not None:
         block_size = held.get("block_size")
-    if block_size is None:
-        block_size = default_block_size(
+    if block_size is not None:
+        block_size = positive_count("block_size", block_size)
+
+    def settings_of(sampler: Sampler) -> Settings:
+        shape = sampler.shape(posterior, chains.num_chains, chains.num_samples)
+        size = block_size or default_block_size(
             posterior,
             counts.n,
             num_ghosts,
-            num_chains,
-            num_samples,
+            *shape,
             counts.num_datasets,
             is_stored=place is not None,
             num_gammas=len(checked),
         )
-    spec = AuditSpec(
-        posterior=posterior,
-        population=source,
-        n=counts.n,
-        gammas=checked,
-        num_datasets=counts.num_datasets,
-        num_ghosts=num_ghosts,
-        key=root,
-        sampler=drawn_by,
-        num_chains=num_chains,
-        num_warmup=chains.num_warmup,
-        num_samples=num_samples,
-        group_size=leading.group_size,
-        rel_error=rel_error,
-        max_datasets=counts.max_datasets,
-        block_size=positive_count("block_size", block_size),
-        domain=domain,
-    )
-    settings = Settings(**vars(spec), leading=leading, others=others(learn, spec))
+        spec = AuditSpec(
+            posterior=posterior,
+            population=source,
+            n=counts.n,
+            gammas=checked,
+            num_datasets=counts.num_datasets,
+            num_ghosts=num_ghosts,
+            key=root,
+            sampler=sampler,
+            num_chains=shape[0],
+            num_warmup=chains.num_warmup,
+            num_samples=shape[1],
+            group_size=leading.group_size,
+            rel_error=rel_error,
+            max_datasets=counts.max_datasets,
+            block_size=size,
+            domain=domain,
+        )
+        return Settings(**vars(spec), leading=leading, others=others(learn, spec))
+
+    is_free = place is None and sampler is None
+    lines = lines_of(posterior, learn) if is_free and drawn_by == as_sampler(None) else []
+    in_turn = [settings_of(one) for one in (*lines, drawn_by)]
+    settings = in_turn[0]
     has_rows = any(isinstance(q, Exposure) for q in settings.others)
     identity = CacheKey(settings)
     if held is None:  # what a store holds has been checked
@@ -366,13 +397,14 @@ def audit(
     workers = None if executor is None else _remote(executor, place)
     if archive is None:
         with identity.known():
-            return _run(settings, progress, None, workers, settings_with_smc(settings, kernel))
+            at_modes = None if kernel is not None else with_smc(in_turn[-1])
+            return _run(in_turn, progress, None, workers, at_modes)
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
     stored = None if has_rows else archive.report(wanted)
     if stored is not None:
         return report_from_plain(stored)
     with identity.known():
-        report = _run(settings, progress, archive, workers)
+        report = _run([settings], progress, archive, workers)
     if has_rows:
         return report
     archive.save_report(wanted, report_to_plain(report))
@@ -403,23 +435,35 @@ def _remote(executor: Executor, store: Store | None) -> Workers:
 
 
 def _run(
-    settings: Settings,
+    in_turn: Sequence[Settings],
     progress: bool,
     archive: Archive | None,
     workers: Workers | None,
-    with_smc: Settings | None = None,
+    at_modes: Settings | None = None,
 ) -> Report:
+    """Run the first settings whose sampler suits; those of ``at_modes`` where modes are found."""
     make_room()
     told: tuple[Warned, ...] = ()
+    left = list(in_turn)
     with noting_interrupts(), Progress(progress) as bar:
+        settings = left.pop(0)
         try:
-            try:
-                tracks = run_sweep(settings, bar, archive, workers, with_smc is not None)
-            except SeveralModesError as found:
-                assert with_smc is not None
-                told = (CHANGED_TO_SMC(gamma=found.gamma, found=summary_of(found.modes)),)
-                settings = with_smc
-                tracks = run_sweep(settings, bar, archive, workers)
+            while True:
+                is_last = not left and (at_modes is None or bool(told))
+                try:
+                    tracks = run_sweep(settings, bar, archive, workers, not is_last)
+                    break
+                except TooCoarseError:
+                    if not left:
+                        raise
+                    settings = left.pop(0)
+                except SeveralModesError as found:
+                    if at_modes is not None:
+                        left.clear()
+                        told = (CHANGED_TO_SMC(gamma=found.gamma, found=summary_of(found.modes)),)
+                        settings = at_modes
+                    else:  # chains tell of them
+                        settings = left.pop()
         except SweepInterruptedError as stopped:
             raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:

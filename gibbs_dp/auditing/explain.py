@@ -30,6 +30,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         mixing.FEW_PARTICLES,
         mixing.POOR_PATH,
         kl.HEAVY_TAILS,
+        kl.BEYOND_SUMS,
         attacker.ATTACK_TOO_WEAK,
         kl.RARE_EXAMPLES,
         kl.SKEWED_DATASETS,

@@ -117,14 +117,14 @@ NUM_POINTS = 32 * SCALES.size
 def is_searched(traits: Traits, dim: int) -> bool:
     """Whether other modes are looked for.
 
-    A sum over a grid has them all, and particles that come from the prior start from no mode.
-    Chains that adapt to every dataset have come from dispersed starts.
+    A sum over points that all datasets share has them all, and particles that come from the prior
+    start from no mode. Chains that adapt to every dataset have come from dispersed starts.
     Chains without an acceptance step are as wide as their steps make them, and distances and masses
     would be measured in that. Where modes are not found by Newton's method they are found so
     roughly that two searches never agree.
     """
-    is_elsewhere = traits.is_exact or traits.is_path or traits.is_tuned or not traits.is_adjusted
-    return not is_elsewhere and dim <= MAX_LAPLACE_DIM
+    is_everywhere = traits.is_path or traits.is_tuned or (traits.is_exact and not traits.is_local)
+    return not is_everywhere and traits.is_adjusted and dim <= MAX_LAPLACE_DIM
 
 
 def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second: Summary) -> Modes:
@@ -141,7 +141,9 @@ def find_modes(runner: Runs, plan: Plan, inputs: Inputs, first: Summary, second:
     sd = jnp.sqrt(jnp.asarray(np.mean(good.health.var_u, axis=0), inputs.start.dtype))
     far = run_pilots(runner, plan, inputs._replace(spread=sd), 2 * count, begin=2 * count)
     runs = [first, second, *_halves(far, count)]
-    ess = pool(good.health.spread, s.num_chains, s.num_samples).ess_min
+    ess = np.inf
+    if not s.is_exact:
+        ess = pool(good.health.spread, s.num_chains, s.num_samples).ess_min
     found = _ended(runs, ess)
     main, symmetry = first, Symmetry()
     has_names = not all(quantity.is_of_losses for quantity in s.quantities)
@@ -293,7 +295,7 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
         burn_in = max(burn_in, longest)
     zeros = jnp.zeros((dim,), dtype)
     if s.is_exact:
-        return _tune_grid(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
+        return _tune_sum(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
     can_adapt = s.sampler.traits.is_adjusted and not s.sampler.traits.is_tuned
     for _ in range(MAX_ATTEMPTS):
         inputs = first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
@@ -428,12 +430,51 @@ def with_reference(inputs: Inputs, good: Summary) -> Inputs:
     )
 
 
-def _tune_grid(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
+# Of what two sums over other nodes differ by, root mean square over datasets: as a share of the
+# mean, from where on it is sure to be nothing, and of the datasets' standard deviation, up to which
+# it hides among them.
+SURELY_FINE, FINE_ENOUGH = 2e-3, 0.06
+
+
+class TooCoarseError(ValueError):
+    """Sums over points do not stand for their posteriors at some gamma."""
+
+
+def _tune_sum(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
     """Exact posteriors need no tuning, only a control variate; their KL is a sum."""
-    first, _ = run_pilots_twice(runner, plan, inputs)
+    s, gamma = runner.settings, float(inputs.gamma)
+    first, second = run_pilots_twice(runner, plan, inputs)
     good = believed(first)
-    settled = with_reference(inputs, good)
-    return Tuned(settled, chosen(runner.settings, good), r_hat_starts=1.0, modes=NOT_LOOKED_FOR)
+    settled, estimator = with_reference(inputs, good), chosen(s, good)
+    if not s.sampler.traits.is_local:
+        return Tuned(settled, estimator, r_hat_starts=1.0, modes=NOT_LOOKED_FOR)
+    _refuse_improper(first, gamma)
+    modes = find_modes(runner, plan, settled._replace(reference=inputs.reference), first, second)
+    if not warn_of(modes):  # of two modes two runs may have one each
+        _refuse_coarse(s, gamma, estimator, first, second)
+    return Tuned(settled, estimator, r_hat_of_starts(first, second), modes)
+
+
+def _refuse_coarse(
+    settings: Settings, gamma: float, estimator: str, first: Summary, second: Summary
+) -> None:
+    """Compare sums over nodes that are shifted at random, and found from other starts."""
+    both = is_believed(first) & is_believed(second)
+    if both.sum() < 4:
+        return  # the failures themselves are reported
+    leading = settings.leading
+    one, two = (
+        np.asarray(leading.values_of(getattr(run.only(both).values, leading.name), estimator))
+        for run in (first, second)
+    )
+    apart = float(np.sqrt(np.mean(np.square(one - two, dtype=np.float64))))
+    mean = float(one.mean())
+    if not apart <= max(SURELY_FINE * abs(mean), FINE_ENOUGH * float(one.std())):
+        raise TooCoarseError(
+            f"sampler: at gamma={gamma:g} two sums over {settings.num_samples} nodes differ by "
+            f"{apart:.2g} nats in a dataset's KL of {mean:.2g}; raise gibbs_dp.Line(num_nodes=), "
+            "or sample with gibbs_dp.HMC()."
+        )
 
 
 def _refuse_improper(summary: Summary, gamma: float) -> None:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads
-from gibbs_dp.engine.pilots import MAX_BURN_IN
+from gibbs_dp.engine.pilots import MAX_BURN_IN, TooCoarseError
 from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
@@ -131,12 +131,13 @@ def run_sweep(
     progress: Progress,
     archive: Archive | None = None,
     workers: Workers | None = None,
-    stops_at_modes: bool = False,
+    is_tentative: bool = False,
 ) -> list[Track]:
     """Tune every gamma, then sample datasets until counts and ``rel_error`` are met.
 
     With an archive, what is in it is not computed again, and what is computed is put there.
-    ``workers`` run the blocks, threads of this process by default.
+    ``workers`` run the blocks, threads of this process by default. A sweep that ``is_tentative``
+    stops where pilots or datasets show that another sampler is needed.
     """
     runner = Runner(settings, progress.compiling, workers or Threads())
     tracks: list[Track] = []
@@ -147,7 +148,7 @@ def run_sweep(
         tune_all(settings, runner, tracks, search, progress, archive)
         if rehearsal is not None:
             rehearsal.result()  # workers take the room that it had
-        if stops_at_modes:
+        if is_tentative:
             _stop_at_modes(tracks)
         controls = settings.leading.controls(settings, [track.tuned for track in tracks])
         for track in tracks:
@@ -157,7 +158,7 @@ def run_sweep(
             _run_missing(settings, runner, pending, progress, archive)
             if controls is not None:
                 controls.make(max(track.target for track in pending))
-            pending = [t for t in pending if _needs_more(runner, t, archive)]
+            pending = [t for t in pending if _needs_more(runner, t, archive, is_tentative)]
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None
     return tracks
@@ -246,7 +247,7 @@ def _run_missing(
         collect(archive, blocks, progress)
 
 
-def _needs_more(runner: Runner, track: Track, archive: Archive | None) -> bool:
+def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentative: bool) -> bool:
     """Decide whether one gamma is finished; if not, say what it needs next."""
     settings, inputs = runner.settings, track.tuned.inputs
     if must_rerun(settings, track):
@@ -255,7 +256,9 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None) -> bool:
         tuned = track.tuned._replace(inputs=inputs._replace(schedule=schedule))
     else:
         estimator = other_estimator(settings, track)
-        if estimator is None:
+        if estimator is not None and settings.is_exact and is_tentative:
+            raise TooCoarseError(f"gamma={track.gamma:g} wants pairs of posteriors")
+        if estimator is None or settings.is_exact:
             return extend(settings, track)
         tuned = with_pairs(runner, track.tuned._replace(estimator=estimator), settings.plan)
     track.num_reruns += 1

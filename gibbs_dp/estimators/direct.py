@@ -24,6 +24,9 @@ _MAX_PAIRS = 2048
 # Largest exp(-delta) - 1, 20 nats: its fourth power still fits in a float32, and no one-sided
 # estimate of that size is right.
 LARGEST_EXCESS = 1e9
+# Half variances of a log ratio, of the products and of a single ratio, above which a sum over
+# weighted points has not the range to say a pair's KL.
+MOST_NATS_OF_PRODUCTS, _MOST_NATS = 15.0, 60.0
 # Examples and ghosts whose pairs are jackknifed: the correction is a few percent of the KL.
 _JACKKNIFED = (16, 8)
 
@@ -177,13 +180,15 @@ def direct_kl(
     and (but for a remainder) every example in it.
     """
     x, y = pair_parts(train, ghost, weight, gamma, group_size)
-    lost = _lost(x, y, weight)
+    half = _half_squares(x, y, weight)
+    is_sum = x.shape[0] == 1
+    lost = jnp.mean(_beyond(half, MOST_NATS_OF_PRODUCTS) if is_sum else out_of_reach(half))
     x, y = jnp.clip(x, -_CLIP, _CLIP), jnp.clip(y, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
     plug_in = _mean_log1p(bounded(_all_pairs(draws)))
-    if x.shape[0] == 1:
-        return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in), jnp.zeros_like(plug_in))
+    if is_sum:
+        return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in), lost)
     few = _each_draw(draws)
     mean = _mean_over_draws(few, weight)
     correction = _correction(few, mean, weight)
@@ -191,18 +196,23 @@ def direct_kl(
     return DirectKL(plug_in + jnp.mean(correction), plug_in, tail, lost)
 
 
-def _lost(
+def _half_squares(
     x: Float[Array, "chains draws n"],
     y: Float[Array, "chains draws ghosts"],
     weight: Float[Array, "chains draws"],
-) -> Float[Array, ""]:
-    """Mean of :func:`out_of_reach` over the pairs of :func:`_all_pairs`."""
+) -> Float[Array, "groups members ghosts"]:
+    """Half the variances of the log ratios of the pairs of :func:`_all_pairs`."""
     share = weight.reshape(-1) / weight.shape[0]
     a, b = _in_groups(x, y)
     cross = jnp.einsum("t,tgi,tgj->gij", share, a, b, precision="highest")
     alone = [0.5 * jnp.einsum("t,tgi->gi", share, c**2, precision="highest") for c in (a, b)]
     half = alone[0][..., :, None] + alone[1][..., None, :] - cross
-    return jnp.mean(out_of_reach(jnp.maximum(half, 0.0)))
+    return jnp.maximum(half, 0.0)
+
+
+def _beyond(half: Float[Array, "*pairs"], most: float) -> Float[Array, "*pairs"]:
+    """Nats of pairs that a sum has not the range for."""
+    return jnp.where(half > most, half, 0.0)
 
 
 def _tail(kl: Float[Array, "*pairs"], correction: Float[Array, "*pairs"]) -> Float[Array, ""]:
@@ -314,7 +324,7 @@ def direct_kl_of_pairs(
     delta = centred(delta, weight)
     half = half_square(delta, weight / weight.shape[0])
     is_sum = delta.shape[0] == 1
-    lost = jnp.zeros(()) if is_sum else jnp.mean(out_of_reach(half))
+    lost = jnp.mean(_beyond(half, _MOST_NATS) if is_sum else out_of_reach(half))
     excess = _excess_of(delta)
     mean = _mean_over_draws(excess, weight)
     plug_in = jnp.log1p(mean)

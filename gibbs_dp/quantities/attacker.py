@@ -248,6 +248,11 @@ class Attacker(Quantity):
 
     # -- of one dataset -------------------------------------------------------------------
 
+    @property
+    def needs_independent_chains(self) -> bool:  # type: ignore[override]
+        """Whether several draws are seen together, one of a chain."""
+        return self.num_releases > 1
+
     def traced(self) -> Attacker:
         """How many datasets there are compiles nothing."""
         return Attacker(self.num_releases)

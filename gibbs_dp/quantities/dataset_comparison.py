@@ -263,9 +263,13 @@ class DatasetComparison:
         if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
             gain = jnp.asarray(self._exact_gain(block.datasets, np.asarray(points)), losses.dtype)
             return Swaps(losses, gain)
-        draws = np.nan_to_num(thinned(np.asarray(self.kept.u))[datasets])
-        gamma = self.result.tuned.inputs.gamma
-        gain = swap_terms(posterior, firsts, block.datasets, datasets, draws, gamma)
+        gamma, nodes, weight = self.result.tuned.inputs.gamma, self.kept.nodes, None
+        if nodes is None:
+            draws = np.nan_to_num(thinned(np.asarray(self.kept.u))[datasets])
+        else:
+            draws = np.nan_to_num(np.asarray(nodes.u)[datasets, None])
+            weight = np.nan_to_num(np.asarray(nodes.weight)[datasets])
+        gain = swap_terms(posterior, firsts, block.datasets, datasets, draws, gamma, weight)
         return Swaps(losses, gain)
 
     def _exact_gain(
@@ -366,7 +370,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
 
 def _stored_name(settings: AuditSpec, count: int, with_spread: bool) -> str:
     """Name of a finding in a store: another one for estimates that are made in another way."""
-    route = "-exact-swaps" if settings.is_exact else ""
+    route = "-exact-swaps" if settings.is_exact and not settings.sampler.traits.is_local else ""
     return f"information-in-halves-{count}{route}{'-with-spread' if with_spread else ''}"
 
 
@@ -387,7 +391,7 @@ def _information(
     """Estimate all but what takes several gammas."""
     comparison = DatasetComparison(settings, result, kept, good, shared)
     sums, correction = comparison.run()
-    if settings.is_exact:
+    if settings.is_exact and not settings.sampler.traits.is_local:
         contrast, gaussian, mixture = sums.result(), None, None
     else:
         contrast, gaussian, mixture = _variational(kept, good, correction, sums)

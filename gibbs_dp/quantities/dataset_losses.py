@@ -31,6 +31,13 @@ NUM_PROPOSALS = 256
 GRID_DRAWS = (8, 8)
 
 
+class Nodes(NamedTuple):
+    """Points of a dataset's own that a sum weighs."""
+
+    u: Float[Array, "*b points dim"]
+    weight: Float[Array, "*b points"]
+
+
 class Kept(NamedTuple):
     """Draws of each dataset and what its posterior's density at them is (leading axis: datasets).
 
@@ -49,6 +56,7 @@ class Kept(NamedTuple):
     # mean_loss, loss_variance: posterior mean and variance of ``L(theta, Z) - L(anchor, Z)``
     mean_loss: Float[Array, "*b"]
     loss_variance: Float[Array, "*b"]
+    nodes: Nodes | None = None  # of a sum over points that datasets do not share
 
 
 def keep_draws(view: View) -> Kept:
@@ -67,13 +75,15 @@ def keep_draws(view: View) -> Kept:
     relative = jax.vmap(jax.vmap(lambda u: jnp.sum(total(u) - base)))(draws.u)
     mean = jnp.mean(jnp.sum(relative * draws.weight, axis=1))
     variance = jnp.mean(jnp.sum((relative - mean) ** 2 * draws.weight, axis=1))
-    value, value_se = draws.log_normalizer, draws.log_normalizer_se
+    value, value_se, nodes = draws.log_normalizer, draws.log_normalizer_se, None
     if value is not None and value_se is None:
         found = estimators.Normalizer(value, jnp.zeros_like(value), jnp.ones_like(value))
-        log_weight = -draws.potential[0] - value
+        log_density = -draws.potential[0] - value
         key = jax.random.fold_in(view.key, 1)
-        rows = jax.random.categorical(key, log_weight, shape=GRID_DRAWS)
-        u, log_density = draws.u[0, rows], log_weight[rows]
+        rows = jax.random.categorical(key, jnp.log(draws.weight[0]), shape=GRID_DRAWS)
+        u, log_density = draws.u[0, rows], log_density[rows]
+        if draws.whitening is not None:
+            nodes = Nodes(draws.u[0], draws.weight[0])
     else:
         worth = estimators.point_worth(posterior.dim)
         proposals = estimators.quasi_normals(NUM_PROPOSALS, posterior.dim)
@@ -95,6 +105,7 @@ def keep_draws(view: View) -> Kept:
         overlap=found.overlap,
         mean_loss=mean,
         loss_variance=variance,
+        nodes=nodes,
     )
 
 
@@ -239,26 +250,31 @@ def _swap_terms(
     columns: Int[Array, " columns"],
     draws: Float[Array, "columns chains draws dim"],
     gamma: Float[Array, ""],
+    weight: Float[Array, "columns draws"] | None = None,
 ) -> Float[Array, "owners columns"]:
     """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``.
 
-    Both are named by their numbers among the first examples.
+    Both are named by their numbers among the first examples. With weights the draws are the points
+    of a sum.
     """
     others, own = _chosen(firsts, owners), _chosen(firsts, columns)
 
-    def one(pair: tuple[PyTree, Array]) -> Float[Array, " owners"]:
-        example, u = pair
+    def one(given: tuple[PyTree, Array, Array | None]) -> Float[Array, " owners"]:
+        example, u, weight = given
 
         def delta(point: Array) -> Float[Array, " owners"]:
             theta = posterior.constrain(point)
             mine = posterior.losses(theta, jax.tree.map(lambda a: a[None], example))[0]
             return gamma * (posterior.losses(theta, others) - mine)
 
-        return log_mean_ratio_of_few(jax.vmap(jax.vmap(delta))(u))
+        found = jax.vmap(jax.vmap(delta))(u)
+        if weight is None:
+            return log_mean_ratio_of_few(found)
+        return jax.nn.logsumexp(jnp.log(weight)[:, None] - found[0], axis=0)
 
     # On CPUs one at a time: its numbers stay in a processor's caches.
     at_once = DATASETS_AT_ONCE if is_accelerator(target_platform()) else None
-    return jax.lax.map(one, (own, draws), batch_size=at_once).T
+    return jax.lax.map(one, (own, draws, weight), batch_size=at_once).T
 
 
 def _point_losses(

@@ -17,6 +17,7 @@ from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, RowTable
 from gibbs_dp.engine.view import GammaResult, View
+from gibbs_dp.estimators.direct import MOST_NATS_OF_PRODUCTS
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.kl_estimators import LARGE_KL, SMALL_KL, shift_limit
@@ -227,9 +228,12 @@ def table_of_rows(result: GammaResult, rows: Int[np.ndarray, "datasets n"]) -> R
 def _is_heavy(
     kl: estimators.RowAverages, tail: Float[np.ndarray, " rows"], settings: AuditSpec
 ) -> Bool[np.ndarray, " rows"]:
-    """Where the jackknife moves a row's KL as far as it may not move on-average KL."""
+    """Where the jackknife moves a row's KL as far as it may not move on-average KL.
+
+    Of sums, where it is about what they have the range for.
+    """
     if settings.is_exact:
-        return np.zeros(tail.size, bool)
+        return np.asarray(kl.value > MOST_NATS_OF_PRODUCTS)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.sqrt(tail / kl.value) - 1.0 / settings.num_draws
     is_known = (kl.num_datasets >= LEAST_DATASETS) & (kl.value > SMALL_KL)

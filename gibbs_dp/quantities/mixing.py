@@ -209,16 +209,19 @@ POINTS_LIMIT = 5.0
 TOO_NARROW = Caution(
     "lattice-too-narrow",
     "the posterior reaches the lattice's rim (weight {edge:.2g} there); unless that is the prior's "
-    "own bound, widen Grid(low, high).",
-    "The grid ends where the posterior still has weight, and cuts it off.",
-    "Widen Grid(low, high), with more num_points. Nothing is wrong where the prior ends there too.",
+    "own bound, widen Grid(low, high), or sample with gibbs_dp.HMC().",
+    "The lattice ends where the posterior still has weight, and cuts it off.",
+    "Widen Grid(low, high), with more num_points; of a Line, whose ends are 40 posterior standard "
+    "deviations away, tails are too heavy: give gdp.HMC(). Nothing is wrong where the prior ends "
+    "there too.",
 )
 TOO_COARSE = Caution(
     "lattice-too-coarse",
-    "a posterior lies on only {points:.1f} lattice points; raise Grid(num_points).",
+    "a posterior lies on only {points:.1f} lattice points; raise Grid(num_points), or "
+    "Line(num_nodes).",
     "The posterior of some dataset is narrower than a few cells of the grid, so that the sum over "
     "the grid is another posterior than the one that it stands for.",
-    "Raise Grid(num_points), or narrow Grid(low, high).",
+    "Raise Grid(num_points) or Line(num_nodes), or narrow Grid(low, high).",
     verdict=REFUSE,
 )
 

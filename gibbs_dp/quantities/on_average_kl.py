@@ -58,6 +58,16 @@ HEAVY_TAILS = Caution(
     "posteriors too; raise num_samples; or look at smaller gammas.",
     verdict=REFUSE,
 )
+BEYOND_SUMS = Caution(
+    "beyond-sums",
+    "about {lost:.1%} of the KL is in pairs of more nats than a sum over points can tell: "
+    "on_average_kl is too small; sample with gibbs_dp.HMC().",
+    "A sum weighs its points by one posterior, and has no digits left for where another is that "
+    "lies many nats away.",
+    "Leave the sampler out, or give gdp.HMC(): its two-sided estimate samples both posteriors. On "
+    "finitely many candidates look at smaller gammas.",
+    verdict=REFUSE,
+)
 RARE_EXAMPLES = Caution(
     "rare-examples",
     "at least {share:.0%} of on_average_kl comes from rare examples that weigh much, in about "
@@ -324,8 +334,11 @@ class OnAverageKL(LeadingQuantity):
         Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
         well, whatever other datasets may hold.
         """
-        if self.estimator != AUTO or settings.is_exact or choice == TwoSided.name:
+        if self.estimator != AUTO or choice == TwoSided.name:
             return None
+        if settings.is_exact:
+            is_beyond = lost_share(values.one_sided) > LOST_LIMIT
+            return TwoSided.name if is_beyond else None
         chosen = self._choice(values, settings)
         # A ghost's value is right whatever one side reaches: only what it does not see matters.
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
@@ -374,11 +387,12 @@ class OnAverageKL(LeadingQuantity):
         # A KL is at least 0. Where the estimate is not, its interval stays around it.
         low = max(found.low, 0.0) if seen.value > 0 else found.low
         more: Row = {"on_average_kl_low": low, "on_average_kl_high": found.high}
-        if settings.is_exact:
-            more["estimator"] = "exact sum"
-            return more, kl_warnings(seen, estimator)
         one_side, num_draws = result.good.values.on_average_kl.one_sided, settings.num_draws
-        shift, lost = jackknife_shift(one_side, num_draws), lost_share(one_side)
+        lost = lost_share(one_side)
+        if settings.is_exact:
+            told = [BEYOND_SUMS(lost=lost)] if lost > LOST_LIMIT else []
+            return more | {"estimator": "exact sum"}, [*told, *kl_warnings(seen, estimator)]
+        shift = jackknife_shift(one_side, num_draws)
         is_heavy = estimator == OneSided.name and (
             shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT
         )

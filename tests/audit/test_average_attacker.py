@@ -28,17 +28,28 @@ def z_scores(value, se, truth):
     return np.abs(np.asarray(value) - truth) / np.maximum(np.asarray(se), 1e-12)
 
 
-@pytest.fixture(scope="module")
-def report():
+def report_by(sampler):
     return gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),
         N,
         GAMMAS,
         num_datasets=1024,
+        sampler=sampler,
         learn=[*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(num_datasets=None)],
         progress=False,
     )
+
+
+@pytest.fixture(scope="module")
+def report():
+    return report_by(gdp.HMC())
+
+
+def test_gaussian_mean_by_sums():
+    report = report_by(None)
+    assert set(report["attack_estimator"]) == {"exact sum"}
+    test_gaussian_mean(report)
 
 
 def test_gaussian_mean(report):
@@ -65,9 +76,8 @@ def test_gaussian_mean(report):
     ):
         for gamma, truth in zip(GAMMAS, delta, strict=True):
             found = profile.loc[(gamma, epsilon)]
-            if truth is None:  # 2.6e-10: no draw is so far out
-                assert found["delta"] == 0
-                assert np.isnan(found["delta_se"])
+            if truth is None:  # 2.6e-10
+                assert found["delta"] < 1e-9
             else:
                 assert z_scores(found["delta"], found["delta_se"], truth) < 4
 
@@ -123,6 +133,7 @@ def test_one_side_at_a_large_kl_is_told():
         N,
         [200.0],
         num_datasets=128,
+        sampler=gdp.HMC(),
         learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided"), gdp.MutualInformation(0)],
         progress=False,
     )
@@ -367,6 +378,7 @@ def test_the_first_datasets_are_attacked(tmp_path):
             num_datasets=num_datasets,
             learn=learn,
             block_size=32,  # a store's too: its programs are those of `report`
+            sampler=gdp.HMC(),
             progress=False,
             **settings,
         )

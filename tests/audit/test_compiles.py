@@ -36,7 +36,7 @@ def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     assert len(calls) - before == optimum_and_check
     assert first > optimum_and_check
     before = len(calls)
-    settings = {"num_datasets": 64, "block_size": 32, "progress": False}
+    settings = {"num_datasets": 64, "block_size": 32, "progress": False, "sampler": gdp.Line()}
     gdp.audit(posterior, population, 10, gammas[:1], store=tmp_path, **settings)
     assert len(calls) - before == optimum_and_check + 2  # of which two for its fingerprint
 

@@ -349,7 +349,7 @@ def test_one_that_was_ignored_in_the_last_block_or_after_leaves_a_report(where, 
         monkeypatch.setattr(auditing, name, lambda *_: None)
     monkeypatch.setattr(auditing, where, lambda *_: Finalized() and None)
     with pytest.raises(auditing.AuditInterrupted):
-        auditing._run(object.__new__(Settings), False, None, None)
+        auditing._run([object.__new__(Settings)], False, None, None)
 
 
 def test_one_that_is_raised_at_once_is_raised_once():

@@ -23,6 +23,7 @@ from gibbs_dp.quantities.dataset_comparison import Information
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 256, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}  # one program for all gammas
+SETTINGS |= {"sampler": gdp.HMC()}  # which stores keep to
 BLOCKS = 16
 
 

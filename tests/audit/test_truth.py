@@ -90,6 +90,7 @@ def test_linear_regression_reproduces_figure_2b(theta_bound, table, dtype):
         100,
         list(table),
         num_datasets=1024,
+        sampler=gdp.HMC(),
         domain=gdp.Domain(x_bound=1.0, y_range=(-2.0, 2.0)),
         learn=LEARN,
         progress=False,

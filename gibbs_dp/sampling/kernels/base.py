@@ -30,6 +30,9 @@ class Traits(NamedTuple):
         no burn-in, tuning or convergence to diagnose.
     is_discretized
         It is exact for points that stand for a continuum, which may be too few or too narrow.
+    is_local
+        It is exact around the mode that a search finds, with points that every dataset has for
+        itself: other modes are looked for, and two runs compared.
     is_tuned
         It adapts to every dataset from dispersed starts: pilots have nothing to tune, and no other
         modes to look for.
@@ -47,6 +50,7 @@ class Traits(NamedTuple):
     is_adjusted: bool = True
     is_exact: bool = False
     is_discretized: bool = False
+    is_local: bool = False
     is_tuned: bool = False
     is_path: bool = False
     has_joint_noise: bool = False

@@ -1,0 +1,218 @@
+"""Sums over a line of nodes, against quadrature by SciPy and closed forms of on-average KL."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from problems import truncated_normals
+from scipy import integrate, stats
+
+import gibbs_dp as gdp
+from gibbs_dp import supports
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.target import Target
+
+ONLY_KL = {"progress": False, "learn": [gdp.OnAverageKL()]}
+DATA = np.random.default_rng(5).normal(0.4, 1.3, size=12)
+
+
+def distance(theta, z):
+    return jnp.abs(theta - z)
+
+
+# By name: loss and prior; minus the log density of NumPy's, and where it is.
+CASES = {
+    "smooth": (
+        lambda t, z: jnp.logaddexp(0.0, -z * t),
+        dist.Normal(0.0, 2.0),
+        lambda t: np.logaddexp(0.0, -DATA * t).sum() + t**2 / 8,
+        (-12.0, 14.0),
+    ),
+    "kinks": (
+        distance,
+        dist.Normal(1.0, 3.0),
+        lambda t: np.abs(t - DATA).sum() + (t - 1) ** 2 / 18,
+        (-6.0, 6.0),
+    ),
+    "box": (
+        distance,
+        gdp.Flat(supports.interval(0.0, 0.5)),
+        lambda t: np.abs(t - DATA).sum(),
+        (0.0, 0.5),
+    ),
+    "half-line": (
+        distance,
+        dist.HalfNormal(2.0),
+        lambda t: np.abs(t - DATA).sum() + t**2 / 8,
+        (0.0, 7.0),
+    ),
+    "heavy tails": (
+        lambda t, z: 0.2 * jnp.log1p((t - z) ** 2),
+        dist.Normal(0.0, 30.0),
+        lambda t: 0.2 * np.log1p((t - DATA) ** 2).sum() + t**2 / 1800,
+        (-150.0, 150.0),
+    ),
+    "far and narrow": (
+        lambda t, z: 5e5 * (t - 100.0 - 1e-3 * z) ** 2,
+        dist.Normal(0.0, 1e3),
+        lambda t: 5e5 * np.sum((t - 100.0 - 1e-3 * DATA) ** 2) + t**2 / 2e6,
+        (99.99, 100.01),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_draws_weigh_as_the_density_does(name):
+    """Mean, standard deviation and tail masses; shifts of the nodes and starts are two."""
+    loss, prior, energy, (low, high) = CASES[name]
+    posterior = gdp.GibbsPosterior(loss, prior)
+    target = Target(posterior, jnp.asarray(DATA), jnp.ones(()))
+    grid = np.linspace(low, high, 200_001)
+    value = np.array([energy(t) for t in grid])
+    cdf = integrate.cumulative_simpson(np.exp(value.min() - value), x=grid, initial=0.0)
+    cdf /= cdf[-1]
+    mean = low + integrate.simpson(1.0 - cdf, x=grid)
+    second = integrate.simpson((grid - mean) ** 2 * np.gradient(cdf, grid), x=grid)
+    quartiles = np.interp([0.25, 0.75], cdf, grid)
+    for seed in (3, 4):
+        start = posterior.initial(jax.random.key(seed))[None]
+        schedule = make_schedule((1.0, 1), 0, 0)
+        draws = gdp.Line(256).draw(jax.random.key(seed), target, start, schedule, 1, 256)
+        theta = np.asarray(jax.vmap(posterior.constrain)(draws.u[0]), np.float64).ravel()
+        weight = np.asarray(draws.weight[0], np.float64)
+        sd = second**0.5
+        assert abs(weight @ theta - mean) < 2e-3 * sd
+        assert abs(np.sqrt(weight @ (theta - mean) ** 2) / sd - 1.0) < 2e-3
+        # A step between two nodes: one of them weighs at most 4% here.
+        for quartile, mass in zip(quartiles, (0.25, 0.75), strict=True):
+            assert abs(weight[theta < quartile].sum() - mass) < 0.03
+        assert float(draws.edge_weight) < 1e-6
+
+
+def test_normalizer_is_that_of_a_gaussian():
+    """Of half squares and a normal prior: log of the integral of exp(-U), U from the mode."""
+    posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Normal(0.0, 2.0))
+    target = Target(posterior, jnp.asarray(DATA), jnp.asarray(0.7))
+    start, schedule = jnp.zeros((1, 1)), make_schedule((1.0, 1), 0, 0)
+    draws = gdp.Line().draw(jax.random.key(0), target, start, schedule, 1, 64)
+    precision = 0.7 * DATA.size + 0.25
+    at_mode = 0.5 * precision * (float(draws.mode[0]) - 0.7 * DATA.sum() / precision) ** 2
+    assert float(draws.log_normalizer) == pytest.approx(
+        0.5 * np.log(2 * np.pi / precision) + at_mode, abs=1e-5
+    )
+
+
+def exact_private_mean(gamma, n):
+    """Two Laplace densities ``s`` of their scales apart are ``s + e^-s - 1`` nats from another."""
+    z = np.linspace(-2, 2, 4001)
+    mass = stats.norm.pdf(z)
+    mass /= mass.sum()
+    s = gamma * np.abs(z[:, None] - z) / n
+    return float(mass @ (s + np.exp(-s) - 1) @ mass)
+
+
+def test_audits_of_one_coordinate_are_sums():
+    """Two routes and a closed form, a kink in the density; four errors: 6e-5 each."""
+    gammas = [1.0, 100.0, 1000.0]
+    posterior = gdp.GibbsPosterior(
+        total_loss=lambda t, z: jnp.abs(jnp.mean(z) - t), prior=gdp.Flat(supports.real())
+    )
+    report = gdp.audit(posterior, truncated_normals, 100, gammas, num_datasets=512, **ONLY_KL)
+    assert report.settings["kernel"] == "Line(num_nodes=256)"
+    truth = np.array([exact_private_mean(g, 100) for g in gammas])
+    z = (report["on_average_kl"] - truth) / report["on_average_kl_se"]
+    assert (np.abs(z) < 4).all()
+    assert set(report["estimator"]) == {"exact sum"}
+    assert report.warnings == ()
+
+
+def gaussian(key, n):
+    return jax.random.normal(key, (n, 1))
+
+
+FLAT = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(supports.real(1)))
+
+
+def test_datasets_of_gaussians_have_their_own_kl():
+    """The sum is a dataset's own KL to 1e-4: the errors of an audit are those of datasets alone."""
+    reports = [
+        gdp.audit(FLAT, gaussian, 20, [2.0], num_datasets=64, sampler=gdp.Line(k), **ONLY_KL)
+        for k in (64, 256)
+    ]
+    few, many = (r.per_dataset[0]["on_average_kl"] for r in reports)
+    np.testing.assert_allclose(few, many, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sampler": gdp.HMC()},
+        {"sampler": gdp.Chains(num_samples=16)},
+        {"learn": [gdp.OnAverageKL("two-sided")]},
+        {"learn": [gdp.OnAverageKL(), gdp.Attacker(num_releases=2)]},
+    ],
+)
+def test_who_asks_for_chains_gets_them(changes):
+    report = gdp.audit(FLAT, gaussian, 20, [1.0], num_datasets=64, **(ONLY_KL | changes))
+    assert report.settings["kernel"].startswith("HMC")
+
+
+def test_stores_keep_chains(tmp_path):
+    report = gdp.audit(FLAT, gaussian, 20, [1.0], num_datasets=64, store=tmp_path, **ONLY_KL)
+    assert report.settings["kernel"].startswith("HMC")
+
+
+def test_chains_go_on_where_a_sum_has_not_the_range():
+    """Lognormal data: pairs of hundreds of nats, of which two sides know."""
+    report = gdp.audit(
+        FLAT,
+        lambda key, n: jnp.exp(1.5 * jax.random.normal(key, (n, 1))),
+        50,
+        [1.0],
+        num_datasets=256,
+        **ONLY_KL,
+    )
+    assert report.settings["kernel"].startswith("HMC")
+    assert report["estimator"][0] == "two-sided"
+
+
+def test_particles_go_on_where_there_are_two_modes():
+    """A double well so steep that nodes about one of its modes do not reach the other."""
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: 1e5 * (t**2 - 1.0) ** 2 + 0.1 * t * z, dist.Normal(0.0, 1.0)
+    )
+    with pytest.warns(gdp.AuditWarning):
+        report = gdp.audit(
+            posterior, lambda key, n: jax.random.normal(key, (n,)), 10, [1.0], **ONLY_KL
+        )
+    assert report.settings["kernel"].startswith("SMC")
+
+
+def test_a_line_too_coarse_is_refused():
+    posterior = gdp.GibbsPosterior(
+        total_loss=lambda t, z: jnp.abs(jnp.mean(z) - t), prior=gdp.Flat(supports.real())
+    )
+    with pytest.raises(ValueError, match=r"two sums over 16 nodes .* raise gibbs_dp\.Line"):
+        gdp.audit(posterior, truncated_normals, 100, [100.0], sampler=gdp.Line(16), **ONLY_KL)
+
+
+def test_several_coordinates_are_refused():
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(supports.real(2)))
+    with pytest.raises(ValueError, match=r"Line: is for one coordinate, and theta has 2"):
+        gdp.audit(posterior, gaussian, 20, [1.0], sampler=gdp.Line(), **ONLY_KL)
+    with pytest.raises(ValueError, match="num_nodes"):
+        gdp.Line(8)
+
+
+def test_individual_information_is_that_of_gaussians():
+    """I(theta; z) of one of n examples: 0.5 log(s / (s - c)); draws would miss what swaps like."""
+    gamma, n = 20.0, 5
+    report = gdp.audit(FLAT, gaussian, n, [gamma], num_datasets=1024, progress=False)
+    # theta = mean + N(0, 1 / (n gamma)); given an example its variance is less by 1 / n^2.
+    whole = 1 / n + 1 / (n * gamma)
+    truth = 0.5 * np.log(whole / (whole - 1 / n**2))
+    z = (report["individual_information"][0] - truth) / report["individual_information_se"][0]
+    assert abs(z) < 4
