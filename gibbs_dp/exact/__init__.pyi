@@ -1,4 +1,3 @@
-from . import closed_form as closed_form
 from .attacker import Attacker as Attacker
 from .attacker import Membership as Membership
 from .attacker import gaussian_mean_attacker as gaussian_mean_attacker

@@ -421,7 +421,7 @@ def gaussian_mean_attacker(
     prior_variance: float = math.inf,
     num_draws: int = 1,
 ) -> Attacker:
-    """Attack figures of the Gaussian mean of `closed_form.gaussian_mean`, for Gaussian examples.
+    """Attack figures of the Gaussian mean of `closed_forms.gaussian_mean`, for Gaussian examples.
 
     The two posteriors are Gaussians of one covariance at Mahalanobis distance ``mu = s chi_d``,
     ``s^2 = 2 gamma^2 v / P`` with ``P = n gamma + 1/t^2``; ``m`` draws make it ``m s^2``. With

@@ -15,7 +15,11 @@ from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker, private_mean_attacker
-from gibbs_dp.papers.on_average_kl.closed_forms import truncated_normal_mean_law
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    gaussian_mean,
+    private_mean_on_average_kl,
+    truncated_normal_mean_law,
+)
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -54,7 +58,7 @@ def test_gaussian_table(row):
         tiny = {"rel": 0.005} if value < 1e-5 else PRINTED
         assert number == pytest.approx(value, **tiny)
     assert found.on_average_renyi_2 == pytest.approx(2 * found.on_average_kl)
-    kl = exact.closed_form.gaussian_mean(gamma, 30, dim, 1.0).on_average_kl
+    kl = gaussian_mean(gamma, 30, dim, 1.0).on_average_kl
     assert found.on_average_kl == pytest.approx(kl, rel=1e-13)
 
 
@@ -97,7 +101,7 @@ def test_laplace_table(gamma, values):
     numbers = (found.on_average_tv, found.attack_auc_per_pair, *profile)
     for number, value in zip(numbers, values, strict=True):
         assert float(number) == pytest.approx(value, **PRINTED)
-    kl = exact.closed_form.private_mean_on_average_kl(gamma, 100)
+    kl = private_mean_on_average_kl(gamma, 100)
     assert found.on_average_kl == pytest.approx(kl, rel=1e-10)
 
 

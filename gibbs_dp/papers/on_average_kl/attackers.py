@@ -206,7 +206,7 @@ class _PrivateMeanPairs(_LaplacePairs):
 def gaussian_mean_membership(
     gamma: float, n: int, dim: int, data_variance: float, prior_variance: float = math.inf
 ) -> Membership:
-    """Membership figures of the Gaussian mean of `closed_form.gaussian_mean`.
+    """Membership figures of the Gaussian mean of `closed_forms.gaussian_mean`.
 
     Draw and example are Gaussians of squared correlation ``rho^2 = (gamma^2 v / P^2) / V`` in every
     coordinate, ``V = n gamma^2 v / P^2 + 1 / P`` the variance of the draw and
