@@ -117,10 +117,9 @@ class AverageCalibration:
             gamma = with_error(self.gamma, self.gamma_se)
         else:
             gamma = f"{self.gamma:.4g} (between {self.gamma_low:.4g} and {self.gamma_high:.4g})"
-        title = KINDS[self.purpose][0]
-        if self.purpose == "on_average_kl":
-            title += f" of {counted(self.num_draws, 'draw')}, nats,"
-        return f"gamma={gamma}, {title} {_with_se(self.value, self.value_se)}"
+        told = f"{KINDS[self.purpose][0]} of {counted(self.num_draws, 'draw')}"
+        unit = " nats" if self.purpose == "on_average_kl" else ""
+        return f"gamma={gamma}, {told} {_with_se(self.value, self.value_se)}{unit}"
 
 
 def _with_se(value: float, se: float) -> str:

@@ -282,7 +282,7 @@ def test_the_calibration_of_an_average_is_called_no_guarantee():
     curve = (CurvePoint(1.0, 0.25, 0.01), CurvePoint(2.0, 0.5, 0.01))
     known = ("on_average_kl", 2.0, 0.05, 1.9, 2.1, 0.5, 0.01)
     found = AverageCalibration(*known, curve, ("<odd>",), report, num_draws=3)
-    head = "gamma=2 ± 0.05, on-average KL of 3 draws, nats, 0.5 ± 0.01"
+    head = "gamma=2 ± 0.05, on-average KL of 3 draws 0.5 ± 0.01 nats"
     assert repr(found) == f"AverageCalibration({head}, 1 warning)"
     seen = Seen(found._repr_html_())
     assert seen.items[0] == "WARNING <odd>"
