@@ -1,5 +1,3 @@
-from .ladder import Ladder as Ladder
-from .ladder import ladder_promise as ladder_promise
 from .promise import DeclaredRows as DeclaredRows
 from .promise import HoldoutPlan as HoldoutPlan
 from .promise import ReversibleChainRows as ReversibleChainRows
