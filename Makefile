@@ -14,7 +14,7 @@ HERE    = $(PIP) $(if $(LOCK),--build-constraint $(LOCK)) --editable
 # Processes that run side by side or after each other share what Python compiles of the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit test trust nightly newest smoke lock lint notebooks docs pictures repository clean
+.PHONY: audit test trust nightly newest smoke lock lint notebooks docs pages site pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -67,10 +67,14 @@ notebooks: $(STAMP)-notebooks
 	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks/*.ipynb
 	$(BIN)/jupytext --to ipynb --test notebooks/*.py
 
-# The documentation, in docs/build/html; GIBBS_DP_FAST=1 runs its notebooks with small counts.
-# Before, every code block of README and of the pages is run, and what it prints compared.
-docs: $(STAMP)-docs
+# Every code block of README and of the pages is run, and what it prints compared; then the site.
+docs: pages site
+
+pages: $(STAMP)-docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal docs/tests
+
+# The documentation, in docs/build/html; GIBBS_DP_FAST=1 runs its notebooks with small counts.
+site: $(STAMP)-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build/html
 	@echo "The documentation is in docs/build/html/index.html."
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 
 N, GAMMA = 20, 0.5
 LOSS = gdp.losses.half_squared_distance
@@ -38,7 +38,7 @@ def audit(folder):
     )
     report.save(folder / "report.nc")
     row = gdp.load_report(folder / "report.nc").rows[0]
-    truth = closed_form.gaussian_mean(GAMMA, N, 1, 1.0).on_average_kl
+    truth = closed_forms.gaussian_mean(GAMMA, N, 1, 1.0).on_average_kl
     assert abs(row["on_average_kl"] - truth) < 5 * row["on_average_kl_se"], (row, truth)
     report.plot().savefig(folder / "report.png")
 

@@ -19,7 +19,7 @@ import numpy as np
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.estimators import average
-from gibbs_dp.papers.on_average_kl.attackers import private_mean_attacker
+from gibbs_dp.papers.on_average_kl.attackers import gaussian_mean_attacker, private_mean_attacker
 from gibbs_dp.problems import build_problem
 from gibbs_dp.quantities.attacker import FPRS, Attacker
 
@@ -40,11 +40,10 @@ def problems():
     """Posterior, population, n, gammas and the exact attacker of a gamma, by name."""
     mean = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     private = build_problem("private-mean")
-    exact = gdp.exact
     return {
         "gaussian mean": (
             mean, gaussian, N_GAUSSIAN, GAUSSIAN,
-            lambda g: exact.gaussian_mean_attacker(g, N_GAUSSIAN, 1, 1.0),
+            lambda g: gaussian_mean_attacker(g, N_GAUSSIAN, 1, 1.0),
         ),
         "private mean": (
             private.posterior, private.population, N_PRIVATE, PRIVATE,

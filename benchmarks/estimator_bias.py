@@ -16,6 +16,7 @@ import jax
 import machine
 
 import gibbs_dp as gdp
+from gibbs_dp.papers.on_average_kl.attackers import gaussian_mean_attacker
 
 N, DATASETS, SEEN = 20, 16_384, 4.0
 KLS = (0.02, 0.2, 2.0, 8.0)
@@ -31,7 +32,7 @@ def population(key: Any, n: int) -> Any:
 
 def truth(kl: float) -> dict[str, float]:
     """Return closed forms of columns."""
-    exact = gdp.exact.gaussian_mean_attacker(N * kl, N, 1, 1.0)
+    exact = gaussian_mean_attacker(N * kl, N, 1, 1.0)
     return {"on_average_kl": kl} | {name: getattr(exact, name) for name in sorted(ATTACKER)}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gpu_audits import DIM, LOGISTIC, N, audit, in_a_process, least, timed, twice
 
 import gibbs_dp as gdp
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 
 # Goals, in the units of the rows; none is asserted.
 GOALS = {"10^6 posteriors, s": 2.0, "times two cores": 60.0, "cold compilation, s": 20.0}
@@ -78,7 +78,7 @@ def truths(asked):
         slack = 0.1 / 20 if name in ("ula", "sgld") else 0.0  # their steps have a bias
         rows.append(_against(name, report, 1.0 / 20, seconds, slack))
     if asked.has(25) and not asked.quick:
-        truth = closed_form.private_mean_on_average_kl(10.0, 100)
+        truth = closed_forms.private_mean_on_average_kl(10.0, 100)
         report, seconds = timed(lambda: audit(*audits.private_mean(), 100, count, (10.0,)))
         rows.append(_against("structured loss", report, truth, seconds))
     return rows

@@ -15,8 +15,8 @@ import gibbs_dp as gdp
 from gibbs_dp import estimators
 from gibbs_dp.engine.plan import Inputs, Plan, default_ghosts
 from gibbs_dp.engine.view import per_example_losses, structured_losses
-from gibbs_dp.exact import closed_form
 from gibbs_dp.model.populations import as_population
+from gibbs_dp.papers.on_average_kl import closed_forms
 from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.problems.regression import random_features as random_features_problem
 from gibbs_dp.sampling.kernels.base import make_schedule
@@ -149,7 +149,7 @@ def private_mean():
         return gdp.random.truncated_normal(key, -2.0, 2.0, (n,))
 
     def truth():
-        return closed_form.private_mean_on_average_kl(10.0, 100), 0.0
+        return closed_forms.private_mean_on_average_kl(10.0, 100), 0.0
 
     return Case("private mean", posterior, examples, 100, 10.0, truth, adapt_rounds=6)
 

@@ -26,8 +26,8 @@ class Option:
     'draws to release (default 1)'
     """
 
-    # Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command
-    # line, and ``is_full`` is ``--full``.
+    # Name of the argument in Python; ``theta_bound`` is ``--theta-bound`` on the command line, and
+    # ``is_full`` would be ``--full``.
     keyword: str
     kind: Kind  # what its value is
     help: str  # one line

@@ -131,7 +131,7 @@ reports = {
         gammas,
         num_datasets=num_datasets,
         sampler=kernel,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+        learn=[gdp.OnAverageKL()],
         progress=False,
     )
     for name, kernel in kernels.items()

@@ -158,7 +158,7 @@ report.plot(panels=["information", "generalization"])
 # Gaussian coordinates is estimated, for which the information has a closed form.
 
 # %%
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 
 gaussian = gdp.problems.build_problem("gaussian-mean", dim=10)
 rows, warnings = [], []
@@ -174,7 +174,7 @@ for count in (32, 64) if fast else (32, 512):
     )
     warnings += [f"M = {count}, {text}" for text in found.warnings]
     for row in found.rows:
-        truth = closed_form.gaussian_mean(row["gamma"], n=50, dim=10, data_variance=1.0)
+        truth = closed_forms.gaussian_mean(row["gamma"], n=50, dim=10, data_variance=1.0)
         rows.append(
             {
                 "M": count,

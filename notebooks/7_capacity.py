@@ -152,7 +152,7 @@ print(f"printed {printed.value:.5f}, a guarantee: {printed.is_guarantee}")
 # known for linear adversaries and for all functions.
 
 # %%
-from gibbs_dp.exact.closed_form import private_mean_on_average_kl
+from gibbs_dp.papers.on_average_kl.closed_forms import private_mean_on_average_kl
 from gibbs_dp.papers.capacity.figures import private_mean_linear_kl
 
 problem = gdp.problems.build_problem("private-mean")

@@ -11,7 +11,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
-from gibbs_dp.holdout import Ladder, Thresholdout
+from gibbs_dp.holdout import Thresholdout
 from gibbs_dp.information import checks
 from gibbs_dp.privacy import ChainDraw
 from gibbs_dp.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
@@ -104,7 +104,6 @@ DOORS = {
     "Thresholdout, a query": lambda: holdout(np.zeros(9), np.zeros(9)).query(
         lambda x: np.ma.array(x, mask=True)
     ),
-    "Ladder": lambda: Ladder(0.1).submit(abs(masked_of(9)) % 1),
     "LaplaceMechanism": lambda: LaplaceMechanism(1.0, 1.0, adjacency="replace-one").release(
         masked_of(3)
     ),

@@ -177,7 +177,7 @@ def test_what_the_makefile_installs_is_locked():
     for name, needs, first in stamps:
         assert needs.split()[-2:] == ["pyproject.toml", "$(LOCK)"], name
         assert first.startswith("$(HERE) '.["), name
-    for name in ("audit", "test", "trust", "lint", "docs", "notebooks", "pictures"):
+    for name in ("audit", "test", "trust", "lint", "pages", "site", "notebooks", "pictures"):
         assert re.search(rf"^{name}: \$\(STAMP\)-\w+$", text, re.MULTILINE), name
     # The newest: every night, and in the short runs.
     assert re.search(r"^\t\$\(MAKE\) newest VENV=\S+ LOCK=$", rules["nightly"], re.MULTILINE)

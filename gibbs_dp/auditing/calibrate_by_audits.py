@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -40,43 +40,46 @@ class CurvePoint(NamedTuple):
     se: float
 
 
-TITLES = {
-    "attack_advantage": "on-average advantage of the best attacker",
-    "population_risk": "population risk",
-    "coverage": "coverage of predictive intervals",
-    "certificate": "certified risk",
-}
-NOTES = {
-    "attack_advantage": "an average over the population is no guarantee for any person.",
-    "population_risk": "an average over datasets; the least gamma of one dataset may differ.",
-    "coverage": "an average over datasets and fresh examples; single datasets are above and below.",
-    "certificate": "it holds at all gammas of the grid at once, so that the best may be taken.",
+NO_GUARANTEE = "an average over the population is no guarantee for any person."
+# What is calibrated: its title, and what is to be noted of it.
+KINDS = {
+    "on_average_kl": ("on-average KL", NO_GUARANTEE),
+    "attack_advantage": ("on-average advantage of the best attacker", NO_GUARANTEE),
+    "population_risk": (
+        "population risk",
+        "an average over datasets; the least gamma of one dataset may differ.",
+    ),
 }
 
 
 @dataclass(frozen=True)
-class PurposeCalibration:
-    """The gamma of a purpose, as well as it is known.
+class AverageCalibration:
+    """The gamma of a target on average, or of the least risk, as well as it is known.
+
+    It is of an average over the population, no guarantee for any one person or dataset.
 
     Parameters
     ----------
     purpose
-        "attack_advantage", "population_risk", "coverage" or "certificate".
+        "on_average_kl", "attack_advantage" or "population_risk".
     gamma, gamma_se
-        Inverse temperature and its standard error to first order; NaN where a least gamma is not
-        resolved, and 0 for a certificate, whose grid is fixed.
+        Inverse temperature and its standard error, to first order; NaN where a least gamma is not
+        resolved.
     gamma_low, gamma_high
         95% interval of gamma. Where a least gamma is not resolved: the gammas looked at whose risk
-        is not told from the least one's. For a certificate: the neighbours on its grid.
+        is not told from the least one's.
     value, value_se
-        The quantity of the purpose there: an advantage or a coverage (probabilities), a risk or a
-        certified risk (units of the loss); its standard error over datasets.
+        The quantity of the purpose there, of all ``num_draws`` draws together: on-average KL
+        (nats), an advantage (a probability) or a risk (units of the loss); its standard error over
+        datasets.
     curve
-        The quantity at every gamma that was looked at.
+        The same at every gamma that was looked at.
     warnings
-        Of everything on the way.
-    detail
-        The last audit's `gibbs_dp.Report`, the `gibbs_dp.Certificate`, or None.
+        Of every audit on the way.
+    report
+        The last audit.
+    num_draws
+        Independent draws that are released together.
     """
 
     purpose: str
@@ -88,7 +91,8 @@ class PurposeCalibration:
     value_se: float
     curve: tuple[CurvePoint, ...] = field(repr=False)
     warnings: tuple[str, ...]
-    detail: Any = field(default=None, repr=False)
+    report: Report | None = field(repr=False)
+    num_draws: int = 1
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return the curve, indexed by gamma."""
@@ -98,15 +102,14 @@ class PurposeCalibration:
 
     def __repr__(self) -> str:
         told = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
-        return f"PurposeCalibration({self._head()}{told})"
+        return f"AverageCalibration({self._head()}{told})"
 
     def _repr_html_(self) -> str:
-        named = [("WARNING", text) for text in self.warnings]
-        named.append(("note", NOTES[self.purpose]))
-        headings = [Heading(name) for name in ("gamma", TITLES[self.purpose])]
+        title, note = KINDS[self.purpose]
+        named = [("WARNING", text) for text in self.warnings] + [("note", note)]
+        headings = [Heading(name) for name in ("gamma", title)]
         rows = [[f"{p.gamma:.4g}", _with_se(p.value, p.se)] for p in self.curve[:MOST_LINES]]
-        hidden = len(self.curve) - MOST_LINES
-        table = TextTable(headings, rows, hidden, "gammas")
+        table = TextTable(headings, rows, len(self.curve) - MOST_LINES, "gammas")
         return block(self._head(), remarks(named), table)
 
     def _head(self) -> str:
@@ -114,7 +117,9 @@ class PurposeCalibration:
             gamma = with_error(self.gamma, self.gamma_se)
         else:
             gamma = f"{self.gamma:.4g} (between {self.gamma_low:.4g} and {self.gamma_high:.4g})"
-        return f"gamma={gamma}, {TITLES[self.purpose]} {_with_se(self.value, self.value_se)}"
+        told = f"{KINDS[self.purpose][0]} of {counted(self.num_draws, 'draw')}"
+        unit = " nats" if self.purpose == "on_average_kl" else ""
+        return f"gamma={gamma}, {told} {_with_se(self.value, self.value_se)}{unit}"
 
 
 def _with_se(value: float, se: float) -> str:
@@ -140,7 +145,7 @@ SECANT = 1.3
 
 def find_root(
     sweep: Sweep, column: str, goal: float, purpose: str, *, levels_off: bool = False
-) -> PurposeCalibration:
+) -> AverageCalibration:
     """Find the gamma at which a growing column is at a goal; its error by the slope."""
     known: Known = {}
     warnings: dict[str, None] = {}
@@ -175,7 +180,7 @@ def find_root(
     if levels_off:
         look([gamma / SECANT, gamma * SECANT])
     gamma_se = gamma * error / (value * _slope(gamma, known))
-    return PurposeCalibration(
+    return AverageCalibration(
         purpose,
         gamma,
         gamma_se,
@@ -223,72 +228,24 @@ def _slope(gamma: float, known: Known) -> float:
 LEAST_DOUBT = 5.0
 
 
-@dataclass(frozen=True)
-class AverageCalibration:
-    """The gamma of a target on-average KL, as well as a sweep knows it.
-
-    On-average KL is an average over the population, no guarantee for any one person or dataset.
-
-    Parameters
-    ----------
-    gamma, gamma_se
-        Inverse temperature and its standard error: that of the estimate over the slope of the
-        curve, to first order.
-    on_average_kl, on_average_kl_se
-        Estimate at that gamma for all ``num_draws`` draws together, nats.
-    num_draws
-        Independent draws that are released together.
-    report
-        The last audit, at that gamma.
-    warnings
-        Warnings of every audit on the way.
-    curve
-        On-average KL of one draw at every gamma that was looked at, nats.
-    """
-
-    gamma: float
-    gamma_se: float
-    on_average_kl: float
-    on_average_kl_se: float
-    num_draws: int
-    report: Report
-    warnings: tuple[str, ...]
-    curve: tuple[CurvePoint, ...] = field(default=(), repr=False)
-
-    def __repr__(self) -> str:
-        told = f", {counted(len(self.warnings), 'warning')}" if self.warnings else ""
-        return f"AverageCalibration({self._head()}{told})"
-
-    def _repr_html_(self) -> str:
-        named = [("WARNING", text) for text in self.warnings]
-        named.append(("note", "an average over the population is no guarantee for any person."))
-        return block(self._head(), remarks(named), self.report._repr_html_())
-
-    def _head(self) -> str:
-        draws = counted(self.num_draws, "draw")
-        kl = with_error(self.on_average_kl, self.on_average_kl_se)
-        return f"gamma={with_error(self.gamma, self.gamma_se)}, on-average KL of {draws} {kl} nats"
-
-
 def calibrate_on_average_kl(
     sweep: Sweep, target: float, *, num_draws: int = 1
 ) -> AverageCalibration:
-    """Find gamma by root finding on a sweep."""
-    goal = checks.positive("target", target) / checks.count("num_draws", num_draws)
-    found = find_root(sweep, "on_average_kl", goal, "on_average_kl")
-    return AverageCalibration(
-        gamma=found.gamma,
-        gamma_se=found.gamma_se,
-        on_average_kl=num_draws * found.value,
-        on_average_kl_se=num_draws * found.value_se,
-        num_draws=num_draws,
-        report=found.detail,
-        warnings=found.warnings,
-        curve=found.curve,
+    """Find the gamma of a target on-average KL of independent draws, which adds up."""
+    m = checks.count("num_draws", num_draws)
+    found = find_root(
+        sweep, "on_average_kl", checks.positive("target", target) / m, "on_average_kl"
+    )
+    return replace(
+        found,
+        value=m * found.value,
+        value_se=m * found.value_se,
+        curve=tuple(CurvePoint(p.gamma, m * p.value, m * p.se) for p in found.curve),
+        num_draws=m,
     )
 
 
-def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibration:
+def calibrate_attack_advantage(sweep: Sweep, target: float) -> AverageCalibration:
     """Find the gamma of a target advantage of the best attacker, on average, of one draw.
 
     The advantage is the true minus the false positive rate, at its best, of somebody who sees one
@@ -302,6 +259,7 @@ def calibrate_attack_advantage(sweep: Sweep, target: float) -> PurposeCalibratio
     return replace(found, warnings=(told, *found.warnings))
 
 
+LOWEST = "population_risk"
 # Half decades: between two of them a risk is smooth on a logarithmic scale.
 GAMMAS = tuple(float(g) for g in np.geomspace(1e-3, 1e3, 13))
 # Points of the finer grid between the neighbours of the least, the degree of the polynomial that
@@ -427,10 +385,7 @@ def _least_point(c: Float[np.ndarray, " powers"]) -> float:
     return float((bend - 2 * c[2]) / (6 * c[3]))
 
 
-LOWEST = "population_risk"
-
-
-def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> PurposeCalibration:
+def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> AverageCalibration:
     """Find the gamma at which a risk is least."""
     grid = sorted({float(g) for g in (GAMMAS if gammas is None else gammas)})
     if len(grid) < 3 or not grid[0] > 0:
@@ -462,7 +417,7 @@ def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> Pur
         told = FLAT_CURVE(what=what, gamma=best, low=low, high=high)
         return _unresolved(curve, best, (low, high), told)
     gamma = math.exp(found.place)
-    return PurposeCalibration(
+    return AverageCalibration(
         LOWEST,
         gamma,
         gamma * found.place_se,
@@ -477,9 +432,9 @@ def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> Pur
 
 def _unresolved(
     curve: Curve, best: float, ends: tuple[float, float], told: Warned
-) -> PurposeCalibration:
+) -> AverageCalibration:
     point = next(p for p in curve.points() if p.gamma == best)
     warnings = (told, *curve.warnings)
-    return PurposeCalibration(
+    return AverageCalibration(
         LOWEST, best, math.nan, *ends, point.value, point.se, curve.points(), warnings, curve.report
     )

@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BOUNDS = ("catoni", "linear", "maurer", "mcallester")
+BOUNDS = ("catoni", "maurer")
 HEADINGS = {
     "gamma": Heading("gamma", "Inverse temperature; it multiplies the total loss."),
     "empirical_risk": Heading("emp. risk", "Mean loss on the data, units of the loss."),
     "kl": Heading("KL to prior", "Divergence of the posterior from the prior, nats."),
     "log_normalizer": Heading("log C", "Log of the prior mean of exp(-gamma L), nats."),
     "catoni": Heading("catoni", "Catoni's bound on the risk, units of the loss."),
-    "linear": Heading("linear", "The linear form of Catoni's bound, units of the loss."),
     "maurer": Heading("maurer", "Maurer's bound, by the KL of Bernoulli laws, units of the loss."),
-    "mcallester": Heading("mcallester", "McAllester's bound, by a square root, units of the loss."),
 }
 # Letters of a sampler's name.
 WIDTH = 60
@@ -64,7 +62,7 @@ class Certificate(Result):
     Made by :func:`gibbs_dp.certify`. The risk is the mean loss on a fresh example of a parameter
     drawn from the posterior. Each bound is one statement, which holds with probability
     ``1 - delta`` over the data (and over the particles, where ``is_exact`` is False), at all
-    gammas of the table at once: ``best`` may be chosen after the data. Which of the four bounds is
+    gammas of the table at once: ``best`` may be chosen after the data. Which of the two bounds is
     the certificate has to be chosen before: ``settings["bound"]``. No number of it is private.
 
     Parameters
@@ -73,8 +71,7 @@ class Certificate(Result):
         One dict a gamma. ``empirical_risk`` is the mean loss on the data (units of the loss),
         ``kl`` the divergence of the posterior from the prior and ``log_normalizer`` the log of the
         prior mean of ``exp(-gamma L)`` (nats), each with its Monte Carlo error ``_se``, which is 0
-        where ``is_exact``; ``catoni``, ``linear``, ``maurer`` and ``mcallester`` are the bounds
-        (units of the loss; `gibbs_dp.information.bounds`).
+        where ``is_exact``; ``catoni`` and ``maurer`` are the bounds (units of the loss).
     settings
         What was asked for: ``n``, ``delta``, ``bound``, ``loss_range``, ``kernel``, ``of``.
     is_exact
@@ -119,8 +116,8 @@ class Certificate(Result):
             f"{'the points' if self.is_exact else 'the key'} were chosen without these data.",
         ]
         if len(self) > 1:
-            paid = "catoni and linear pay" if self.is_exact else "every bound pays"
-            free = "; maurer and mcallester hold for all gammas anyway" if self.is_exact else ""
+            paid = "catoni pays" if self.is_exact else "every bound pays"
+            free = "; maurer holds for all gammas anyway" if self.is_exact else ""
             found.append(f"{paid} for {len(self)} gammas: delta / {len(self)} each{free}.")
         if self.is_exact:
             found.append(
@@ -133,9 +130,9 @@ class Certificate(Result):
             f"the particles ({kernel}) ran along a path frozen before, so that their normalizer is "
             "unbiased; its error needs no allowance, as the bounds' proofs take its mean, and "
             "1 - delta is the probability over data and particles together.",
-            "all four bounds hold for a draw from these weighted particles, whose empirical risk "
-            "has no error; catoni and linear also hold for the posterior itself, maurer and "
-            "mcallester for it only up to the Monte Carlo errors shown.",
+            "both bounds hold for a draw from these weighted particles, whose empirical risk has "
+            "no error; catoni also holds for the posterior itself, maurer for it only up to the "
+            "Monte Carlo errors shown.",
         )
 
     # -- views ----------------------------------------------------------------------------
@@ -188,12 +185,7 @@ class Certificate(Result):
         """
         from gibbs_dp.results import plotting  # slow to import
 
-        styles = (
-            (plotting.VERMILION, "o"),
-            (plotting.ORANGE, "v"),
-            (plotting.BLUE, "s"),
-            (plotting.GREEN, "^"),
-        )
+        styles = (plotting.VERMILION, "o"), (plotting.BLUE, "s")
         name = self.settings["bound"]
         told = f"probability {probability(self.settings['delta'])}" if title is None else title
         x = np.array([row["gamma"] for row in self.rows])

@@ -394,14 +394,14 @@ def certify(
 ) -> Certificate:
     """Bound the population risk of a Gibbs posterior by PAC-Bayes, with its own data.
 
-    The bounds of Catoni (2007, Thm 1.2.6), its linear form (Alquier 2024, Thm 2.1), Maurer (2004,
-    Thm 5) and McAllester (2003) need the posterior's normalizer: exact sums give it, or particles
-    that come from the prior give an unbiased estimate of it. With such an estimate the bounds hold
-    as they are, with probability ``1 - delta`` over data and particles, and nothing has to be
-    allowed for its error: each rests on Markov's inequality for a nonnegative number whose mean is
-    at most 1 (Catoni) or ``2 sqrt n`` (Maurer), and that number is linear in the estimate. By the
-    convexity of the bounds they then hold for a draw from the weighted particles, whose empirical
-    risk is known; those of Catoni also for the posterior itself.
+    The bounds of Catoni (2007, Thm 1.2.6) and Maurer (2004, Thm 5) need the posterior's normalizer:
+    exact sums give it, or particles that come from the prior give an unbiased estimate of it. With
+    such an estimate the bounds hold as they are, with probability ``1 - delta`` over data and
+    particles, and nothing has to be allowed for its error: each rests on Markov's inequality for a
+    nonnegative number whose mean is at most 1 (Catoni) or ``2 sqrt n`` (Maurer), and that number is
+    linear in the estimate. By the convexity of the bounds they then hold for a draw from the
+    weighted particles, whose empirical risk is known; those of Catoni also for the posterior
+    itself.
 
     Parameters
     ----------
@@ -420,8 +420,8 @@ def certify(
         Instead: the smallest and the largest loss ``(low, high)`` of any example at any parameter.
         Losses of the data are checked.
     bound
-        Which bound is the certificate: "catoni", "linear", "maurer" or "mcallester", chosen
-        before the data. All are shown.
+        Which bound is the certificate: "catoni" or "maurer", chosen before the data. Both
+        are shown.
     key
         Integer seed or JAX key, of the particles.
     sampler
@@ -512,9 +512,7 @@ def bound_rows(
         by_c: dict[str, Any] = {"gamma": float(gamma), "delta": each, "loss_range": loss_range}
         by_kl: dict[str, Any] = {"delta": delta if is_exact else each, "loss_range": loss_range}
         row["catoni"] = pac_bayes.catoni_bound(log_c, n, **by_c)
-        row["linear"] = pac_bayes.linear_bound(log_c, n, **by_c)
         row["maurer"] = pac_bayes.maurer_bound(risk, kl, n, **by_kl)
-        row["mcallester"] = pac_bayes.mcallester_bound(risk, kl, n, **by_kl)
         rows.append(row)
     return tuple(rows)
 

@@ -46,7 +46,8 @@ COUNTS = (
     MAX_STEPS,
     FLOAT64,
 )
-PURPOSES = tuple(o for o in COUNTS if o.keyword in ("attack_advantage", "lowest"))
+ON_AVERAGE = ("on_average_kl", "attack_advantage", "lowest")
+PURPOSES = tuple(o for o in COUNTS if o.keyword in ON_AVERAGE)
 GROUPS = {"target": (*TARGETS, *COUNTS), "what is declared": DOMAIN, "output": OUTPUT}
 
 
@@ -58,17 +59,15 @@ def run(arguments: Sequence[str]) -> None:
     posterior, domain = declared(parsed, problem)
     n = problem.n if parsed.n is None else parsed.n
     purpose = given(parsed, PURPOSES)
-    if parsed.num_datasets is not None and parsed.on_average_kl is None and not purpose:
+    if parsed.num_datasets is not None and not purpose:
         raise UsageError(
             "--num-datasets: it belongs to --on-average-kl, --attack-advantage and --lowest; leave "
             "it out."
         )
     if parsed.max_steps is not None and not parsed.chain:
         raise UsageError("--max-steps: it belongs to --chain; leave it out.")
-    if parsed.on_average_kl is not None:
-        text, row = _on_average(parsed, problem, posterior, n)
-    elif purpose:
-        text, row = _purpose(parsed, problem, posterior, n, purpose)
+    if purpose:
+        text, row = _on_average(parsed, problem, posterior, n, purpose)
     elif parsed.chain:
         text, row = _chain(parsed, posterior, domain, n)
     else:
@@ -126,7 +125,9 @@ def _chain(parsed: Any, posterior: Any, domain: Any, n: int) -> tuple[str, dict[
     return text, row
 
 
-def _find(parsed: Any, problem: Any, posterior: Any, n: int, **wanted: Any) -> Any:
+def _on_average(
+    parsed: Any, problem: Any, posterior: Any, n: int, purpose: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """Calibrate by audits."""
     from gibbs_dp.auditing.calibrate import calibrate
 
@@ -137,34 +138,16 @@ def _find(parsed: Any, problem: Any, posterior: Any, n: int, **wanted: Any) -> A
         num_datasets=NUM_DATASETS if parsed.num_datasets is None else parsed.num_datasets,
         key=parsed.seed,
         progress=not parsed.quiet,
-        **wanted,
+        **purpose,
         **given(parsed, (*TARGETS, ADJACENCY, NUM_DRAWS)),
     )
     output.warn(found.warnings, parsed.quiet)
-    return found
-
-
-def _purpose(
-    parsed: Any, problem: Any, posterior: Any, n: int, purpose: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    found = _find(parsed, problem, posterior, n, **purpose)
     names = ("purpose", "gamma", "gamma_se", "gamma_low", "gamma_high", "value", "value_se")
-    row = {"n": n, **{k: getattr(found, k) for k in names}}
+    row = {"n": n, **{k: getattr(found, k) for k in (*names, "num_draws")}}
+    what = found.purpose.replace("_", " ").replace("on average", "on-average").replace("kl", "KL")
     text = (
         f"gamma = {found.gamma:.6g}, 95% interval {found.gamma_low:.4g} to {found.gamma_high:.4g}\n"
-        f"{found.purpose.replace('_', ' ')} there: {found.value:.6g} ± {found.value_se:.2g} "
+        f"{what} of {found.num_draws} draw(s) there: {found.value:.6g} ± {found.value_se:.2g} "
         "(standard error); an average over the population, no worst case"
     )
     return text, io.json_row(row)
-
-
-def _on_average(parsed: Any, problem: Any, posterior: Any, n: int) -> tuple[str, dict[str, Any]]:
-    found = _find(parsed, problem, posterior, n, on_average_kl=parsed.on_average_kl)
-    names = ("gamma", "gamma_se", "on_average_kl", "on_average_kl_se", "num_draws")
-    row = {"n": n, **{k: getattr(found, k) for k in names}}
-    text = (
-        f"gamma = {found.gamma:.6g} ± {found.gamma_se:.2g} (standard error)\n"
-        f"on-average KL of {found.num_draws} draw(s) there: {found.on_average_kl:.6g} ± "
-        f"{found.on_average_kl_se:.2g} nats; an average over the population, no worst case"
-    )
-    return text, row

@@ -222,7 +222,6 @@ SIZES = options_of(
     n="rows of each set (default: the experiment's)",
     d="attributes (default: the experiment's)",
     repetitions="independent repetitions (default: the experiment's)",
-    is_full="100 repetitions of classifier and correlated, a million rows for maxima",
 )
 HOLDOUT = {"sizes": SIZES, "output": OUTPUT}
 
@@ -276,11 +275,7 @@ NOTIONS_CURVES = options_of(
     n="examples per dataset",
     gammas={"help": "inverse temperatures, increasing", "shown": "0.01 to 30", "metavar": "G"},
 )
-NOTIONS_PICTURES = options_of(
-    "gibbs_dp.papers.notions.plot:plot_curves",
-    all_curves="draw all notions in the picture of --out, not only the main eight",
-)
-NOTIONS = {"curves": NOTIONS_CURVES, "output": (*NOTIONS_PICTURES, *CHECK_OUTPUT)}
+NOTIONS = {"curves": NOTIONS_CURVES, "output": CHECK_OUTPUT}
 
 
 def run_notions(arguments: Sequence[str]) -> int:
@@ -310,7 +305,7 @@ def run_notions(arguments: Sequence[str]) -> int:
         from gibbs_dp.papers.notions.plot import plot_curves, plot_implications, plot_verdicts
 
         return {
-            "notions": plot_curves(found, **given(parsed, NOTIONS_PICTURES)),
+            "notions": plot_curves(found),
             "implications": plot_implications(found),
             "verdicts": plot_verdicts(found),
         }

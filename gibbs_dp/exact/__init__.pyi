@@ -1,7 +1,5 @@
-from . import closed_form as closed_form
 from .attacker import Attacker as Attacker
 from .attacker import Membership as Membership
-from .attacker import gaussian_mean_attacker as gaussian_mean_attacker
 from .finite_channel import FiniteChannel as FiniteChannel
 from .finite_problem import FiniteProblem as FiniteProblem
 from .finite_problem import StructuredProblem as StructuredProblem

@@ -1,4 +1,4 @@
-"""One holdout, many questions: Thresholdout, sparse vector, the Ladder, plans, mechanisms.
+"""One holdout, many questions: Thresholdout, sparse vector, plans.
 
 Privacy figures are in nats and name their adjacency; releases take their noise from
 `gibbs_dp.privacy.noise`.

@@ -1,8 +1,5 @@
-from .ladder import Ladder as Ladder
-from .ladder import ladder_promise as ladder_promise
 from .promise import DeclaredRows as DeclaredRows
 from .promise import HoldoutPlan as HoldoutPlan
-from .promise import ReversibleChainRows as ReversibleChainRows
 from .promise import Rows as Rows
 from .promise import plan_num_rows as plan_num_rows
 from .promise import plan_thresholdout as plan_thresholdout

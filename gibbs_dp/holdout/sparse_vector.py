@@ -6,10 +6,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
-
 from gibbs_dp.holdout.state import Held, Stateful
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
@@ -18,7 +14,6 @@ from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.mechanisms import declared, run_guarantee
 from gibbs_dp.privacy.noise import add_laplace
 
-ABOVE, BELOW, UNANSWERED = 1, 0, -1
 COPIED = (
     "this is a copy of a run (or its process was forked), and positive answers are covered once; "
     "ask the original, or start another run, which costs its own epsilon."
@@ -82,34 +77,6 @@ class Sparse:
             zcdp=self.num_above * self.round_epsilon**2 / 2,
             assumption=declared(self.sensitivity),
         )
-
-    def simulate(
-        self, key: PRNGKeyArray, values: Float[Array, " queries"], threshold: float
-    ) -> Int[Array, " queries"]:
-        """Run on a vector with JAX's generator: 1 above, 0 below, -1 after the end.
-
-        For vmapped simulation only.
-        """
-        keys = jax.random.split(key, 2)
-        shape, dtype = values.shape, values.dtype
-        # One spare threshold per query: it is redrawn at most once after each.
-        thresholds = threshold + self.sigma * jax.random.laplace(keys[0], shape, dtype)
-        noisy = values + 2 * self.sigma * jax.random.laplace(keys[1], shape, dtype)
-
-        def step(
-            state: tuple[Float[Array, ""], Int[Array, ""]],
-            query: tuple[Float[Array, ""], Float[Array, ""]],
-        ) -> tuple[tuple[Float[Array, ""], Int[Array, ""]], Int[Array, ""]]:
-            current, left = state
-            value, spare = query
-            is_open = left > 0
-            is_above: Bool[Array, ""] = is_open & (value > current)
-            said = jnp.where(is_open, is_above.astype(jnp.int32), UNANSWERED)
-            return (jnp.where(is_above, spare, current), left - is_above), said
-
-        start = (thresholds[0], jnp.asarray(self.num_above, jnp.int32))
-        _, answers = jax.lax.scan(step, start, (noisy, jnp.roll(thresholds, -1)))
-        return answers
 
     def start(self, threshold: float) -> SparseRun:
         """Begin a release with secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""

@@ -75,8 +75,9 @@ class Stateful:
     lost; in a forked process it is lost as well. What that means is said by each class.
 
     >>> import pickle
-    >>> from gibbs_dp.holdout import Ladder
-    >>> pickle.loads(pickle.dumps(Ladder(0.1)))._held.is_lost
+    >>> from gibbs_dp.holdout import sparse_pure
+    >>> run = sparse_pure(1.0, 2, sensitivity=1.0, adjacency="replace-one").start(0.0)
+    >>> pickle.loads(pickle.dumps(run))._held.is_lost
     True
     """
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Float
 
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import delta_from_gdp, zcdp_from_gdp
@@ -112,10 +110,6 @@ class LaplaceMechanism(PureMechanism):
         """``epsilon``-DP, and ``epsilon^2/2``-zCDP from it."""
         return self._promise("Laplace mechanism", zcdp=self.epsilon**2 / 2)
 
-    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
-        return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
-
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
         """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return laplace_release(values, self.scale)
@@ -178,10 +172,6 @@ class GaussianMechanism:
             assumption=declared(self.sensitivity),
         )
 
-    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
-        return values + self.sigma * jax.random.normal(key, values.shape, values.dtype)
-
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
         """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""
         return gaussian_release(values, self.sigma)
@@ -236,10 +226,6 @@ class ExponentialMechanism(PureMechanism):
         weights = np.exp((utilities - utilities.max()) / self.temperature)
         return np.asarray(weights / weights.sum())
 
-    def simulate(self, key: PRNGKeyArray, utilities: Float[Array, " choices"]) -> Int[Array, ""]:
-        """Draw an index with JAX's generator, for vmapped simulation only."""
-        return jax.random.categorical(key, utilities / self.temperature)
-
     def release(self, utilities: Float[np.ndarray, " choices"]) -> int:
         """Draw an index with secret random bits, from this law exactly."""
         return exponential_release(utilities, self.temperature)
@@ -274,10 +260,6 @@ class ReportNoisyMax(PureMechanism):
         """``epsilon``-DP of the index alone."""
         kind = ", monotone (declared)" if self.is_monotone else ""
         return self._promise("report noisy max", zcdp=self.epsilon**2 / 2, more=kind)
-
-    def simulate(self, key: PRNGKeyArray, values: Float[Array, " choices"]) -> Int[Array, ""]:
-        """Draw an index with JAX's generator, for vmapped simulation only."""
-        return jnp.argmax(values + self.scale * jax.random.laplace(key, values.shape, values.dtype))
 
     def release(self, values: Float[np.ndarray, " choices"]) -> int:
         """Draw an index with secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""

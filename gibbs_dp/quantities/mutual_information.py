@@ -458,14 +458,12 @@ class MutualInformation(Quantity):
 
     def complete(self, spec: AuditSpec) -> MutualInformation:
         """Say how many datasets are compared."""
-        is_mixture = getattr(spec.population, "is_mixture", False)
-        is_cheap = has_statistics(spec.posterior)
         count = check_information(
             self.num_information,
             spec.num_datasets,
             spec.posterior.dim,
-            is_mixture,
-            DEFAULT_OF_STATISTICS if is_cheap else DEFAULT_INFORMATION,
+            getattr(spec.population, "is_mixture", False),
+            DEFAULT_OF_STATISTICS if has_statistics(spec.posterior) else DEFAULT_INFORMATION,
         )
         return replace(self, num_information=count)
 

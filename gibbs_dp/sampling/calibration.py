@@ -18,7 +18,6 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.check import (
     LOOKS_AT_VALUES,
     as_key,
-    check_gamma,
     check_posterior,
     names_keywords,
     positive_count,
@@ -79,6 +78,7 @@ HEADINGS = {
     "covered": Heading("90% covers", "How often the middle 90% of ranks: 0.9 where right."),
     "draws_are": Heading("draws are", "Which way ranks are off, where they are.", is_text=True),
 }
+COLUMNS = ("quantity", *HEADINGS)
 NO_PROMISE = (
     "It is of datasets that the prior makes. Where your data are like none of those, it says "
     "nothing of them; nor whether the model fits your data.",
@@ -152,10 +152,9 @@ class Calibration(ResultWithPage):
             # A rank stands for an interval of that length: what of it is inside counts.
             inside = np.minimum(ranks + 1, 0.95 * num_ranks) - np.maximum(ranks, 0.05 * num_ranks)
             p_all = min(1.0, p * len(self.names))
-            row = {"quantity": name, "p": p, "p_all": p_all}
-            row |= {"mean_rank": float(ranks.mean() / self.num_ranked)}
-            row |= {"covered": float(np.clip(inside, 0.0, 1.0).mean())}
-            found.append(row | {"draws_are": way_off(ranks, num_ranks) if p_all < LEVEL else ""})
+            way = way_off(ranks, num_ranks) if p_all < LEVEL else ""
+            covered, mean = np.clip(inside, 0.0, 1.0).mean(), ranks.mean() / self.num_ranked
+            found.append(dict(zip(COLUMNS, (name, p, p_all, mean, covered, way), strict=True)))
         return found
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -170,7 +169,10 @@ class Calibration(ResultWithPage):
 
     def _table(self, most: int | None = None) -> TextTable:
         rows = sorted(self._rows(), key=lambda row: row["p"]) if most else self._rows()
-        cells = [[row["quantity"], *(_cell(row[name]) for name in HEADINGS)] for row in rows[:most]]
+        cells = [
+            [cell if isinstance(cell, str) else f"{cell:.3g}" for cell in row.values()]
+            for row in rows[:most]
+        ]
         headings = [Heading("quantity", is_text=True), *HEADINGS.values()]
         return TextTable(headings, cells, len(rows) - len(cells), "quantities")
 
@@ -219,11 +221,9 @@ class Calibration(ResultWithPage):
         rows = -(-count // across)
         columns = -(-count // rows)
         size = SIZE[0] * columns, SIZE[1] * rows + 0.6
-        kwargs = {"sharex": True, "sharey": True}
-        with plotting.drawing(axes, size, rows, columns, count, is_known, **kwargs) as (
-            figure,
-            places,
-        ):
+        shared = {"sharex": True, "sharey": True}
+        drawn = plotting.drawing(axes, size, rows, columns, count, is_known, **shared)
+        with drawn as (figure, places):
             self._draw(places, columns)
             hidden = len(self.names) - count
             told = f"the {count} smallest p of {len(self.names)} quantities" if hidden else ""
@@ -290,10 +290,6 @@ class Calibration(ResultWithPage):
         )
 
 
-def _cell(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
-
-
 @names_keywords
 @warns(lambda _: DrawsWarning)
 def check_calibration(
@@ -303,7 +299,6 @@ def check_calibration(
     *,
     num_datasets: int = 256,
     num_ranked: int = 63,
-    gamma: float = 1.0,
     sampler: Kernel | Unadjusted | Sampler | None = None,
     num_warmup: int = DEFAULT_WARMUP,
     num_samples: int = 1000,
@@ -320,9 +315,9 @@ def check_calibration(
     2022), and multiplied by the number of quantities. It has nothing to do with
     :func:`gibbs_dp.calibrate`, which chooses gamma.
 
-    It holds for Bayesian posteriors only: the loss must be minus the log-likelihood, up to what
-    does not depend on the parameter, of the law that ``simulate`` draws from. With any other loss
-    or gamma a Gibbs posterior is no conditional law, and ranks are not uniform however good the
+    It holds for Bayesian posteriors only, at gamma 1: the loss must be minus the log-likelihood,
+    up to what does not depend on the parameter, of the law that ``simulate`` draws from. With any
+    other loss a Gibbs posterior is no conditional law, and ranks are not uniform however good the
     draws.
 
     Parameters
@@ -342,8 +337,6 @@ def check_calibration(
     num_ranked
         Draws of each that are ranked, evenly spaced over all chains (of 4 times 1000 draws every
         63rd), so that they are nearly independent; that they are is checked by effective draws.
-    gamma
-        1, and nothing else.
     sampler, num_warmup, num_samples
         As in :func:`gibbs_dp.sample`: take those of your own draws.
     key
@@ -357,8 +350,8 @@ def check_calibration(
     Raises
     ------
     ValueError
-        For a prior that cannot be drawn from, a gamma other than 1, data that do not fit, or where
-        there is no model to simulate from.
+        For a prior that cannot be drawn from, data that do not fit, or where there is no model to
+        simulate from.
 
     Examples
     --------
@@ -375,11 +368,6 @@ def check_calibration(
     num_ranked = positive_count("num_ranked", num_ranked, least=3)
     num_samples = positive_count("num_samples", num_samples, least=4)
     check_posterior(posterior)
-    if check_gamma(gamma) != 1.0:
-        raise ValueError(
-            f"gamma: ranks are uniform for the Bayesian posterior alone, gamma=1; got {gamma:g}. "
-            "Put the factor into the loss where that is the likelihood."
-        )
     _check_prior(posterior)
     if n is None and posterior.data is None:
         raise ValueError("n: give the number of examples in a dataset.")

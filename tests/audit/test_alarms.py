@@ -220,7 +220,8 @@ def test_unreachable_rel_error_is_said():
     assert report["num_datasets"][0] == 512
 
 
-@pytest.mark.trust(but="kernel0")
+# By HMC also in test_average_attacker.py.
+@pytest.mark.trust
 @pytest.mark.parametrize("kernel", [gdp.HMC(), gdp.MALA()])
 def test_healthy_problems_raise_no_alarm(kernel):
     report = audit(gaussian_mean(2), gaussian_examples(2), 20, [0.1, 1.0, 10.0], kernel=kernel)

@@ -113,7 +113,16 @@ def test_inequalities(report):
 def test_which_route(report):
     assert report["attack_estimator"].tolist() == ["one-sided", "one-sided", "two-sided"]
     assert "8" in report["renyi_tail_flag"][2]
+
+
+def test_a_healthy_problem_raises_no_alarm(report):
     assert report.warnings == ()
+    assert not report["tail_flag"].any()
+    assert report["failed_datasets"].sum() == 0
+    half = 1.96 * report["on_average_kl_se"]
+    for end, sign in (("low", -1), ("high", 1)):
+        ends = report["on_average_kl"] + sign * half
+        assert report[f"on_average_kl_{end}"] == pytest.approx(ends, abs=0.1 * half.max())
 
 
 def test_divergences_of_skewed_datasets_are_flagged():

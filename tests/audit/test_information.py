@@ -27,7 +27,7 @@ from gibbs_dp._jaxlib import compile as _compile
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.estimators import table_sums
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 from gibbs_dp.quantities import dataset_comparison as comparison
 from gibbs_dp.quantities import dataset_losses as tables
 from gibbs_dp.quantities import mutual_information
@@ -60,7 +60,7 @@ def test_closed_form_lies_between_close_bounds(dim, scale):
         progress=False,
     )
     variance = np.inf if scale is None else scale**2
-    exact = [closed_form.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
+    exact = [closed_forms.gaussian_mean(g, n, dim, 1.0, variance) for g in gammas]
     for name in ("on_average_kl", "generalization_error"):
         z = (report[name] - [getattr(e, name) for e in exact]) / report[f"{name}_se"]
         assert np.abs(z).max() < 4, name
@@ -381,7 +381,7 @@ def test_double_precision(dtype):
         gaussian_mean(2), gaussian_examples(2), 20, [1.0], num_datasets=64, progress=False
     )
     assert report.settings["dtype"] == dtype
-    assert contains(report, closed_form.gaussian_mean(1.0, 20, 2, 1.0, np.inf).mutual_information)
+    assert contains(report, closed_forms.gaussian_mean(1.0, 20, 2, 1.0, np.inf).mutual_information)
 
 
 PROGRAMS = {

@@ -9,7 +9,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.engine import view as module
 from gibbs_dp.engine.plan import Inputs, Plan
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 from gibbs_dp.sampling.kernels.base import make_schedule
 
 POSTERIOR = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
@@ -87,7 +87,7 @@ def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatc
         learn=[*gdp.DEFAULT, gdp.OnAverageKL("one-sided"), gdp.MutualInformation(0)],
         progress=False,
     )
-    truth = closed_form.gaussian_mean(0.3, 40, 2, 1.0, 4.0)
+    truth = closed_forms.gaussian_mean(0.3, 40, 2, 1.0, 4.0)
     for name, value in {
         "on_average_kl": truth.on_average_kl,
         "on_average_kl_ghost": truth.on_average_kl,

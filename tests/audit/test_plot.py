@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing.plot import PANELS, UNITS, styles_of
-from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.papers.capacity.figures import PANELS as CAPACITY_PANELS
 from gibbs_dp.papers.capacity.figures import Capacity, plot_posteriors
+from gibbs_dp.papers.on_average_kl.closed_forms import private_mean_on_average_kl
 from gibbs_dp.papers.on_average_kl.double_descent import DoubleDescent, plot_double_descent
 from gibbs_dp.papers.on_average_kl.figure2 import Figure2, Panel, Reference
 from gibbs_dp.quantities.registry import COLUMNS

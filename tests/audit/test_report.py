@@ -11,7 +11,7 @@ import xarray as xr
 
 import gibbs_dp as gdp
 from gibbs_dp import io
-from gibbs_dp.auditing.calibrate_by_audits import AverageCalibration
+from gibbs_dp.auditing.calibrate_by_audits import AverageCalibration, CurvePoint
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.results.table import MOST_LINES
 
@@ -279,10 +279,12 @@ def test_help_explains_every_column_on_lines_that_a_terminal_shows():
 
 def test_the_calibration_of_an_average_is_called_no_guarantee():
     report = make_report([2.0])
-    found = AverageCalibration(2.0, 0.05, 0.5, 0.01, 3, report, ("<odd>",))
+    curve = (CurvePoint(1.0, 0.25, 0.01), CurvePoint(2.0, 0.5, 0.01))
+    known = ("on_average_kl", 2.0, 0.05, 1.9, 2.1, 0.5, 0.01)
+    found = AverageCalibration(*known, curve, ("<odd>",), report, num_draws=3)
     head = "gamma=2 ± 0.05, on-average KL of 3 draws 0.5 ± 0.01 nats"
     assert repr(found) == f"AverageCalibration({head}, 1 warning)"
     seen = Seen(found._repr_html_())
     assert seen.items[0] == "WARNING <odd>"
     assert "no guarantee for any person" in seen.items[1]
-    assert seen.cells[1][0] == "2"
+    assert seen.cells[-1][0] == "2"

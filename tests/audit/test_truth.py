@@ -18,7 +18,7 @@ from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.sweep import run_sweep
 from gibbs_dp.engine.view import is_believed
 from gibbs_dp.estimators import average
-from gibbs_dp.exact import closed_form
+from gibbs_dp.papers.on_average_kl import closed_forms
 
 # What is compared here: without the attacker, programs compile in half the time.
 LEARN = [gdp.OnAverageKL(), gdp.Risks(), gdp.WorstCase()]
@@ -53,7 +53,7 @@ def test_gaussian_mean(dim, prior_scale, dtype):
         progress=False,
     )
     prior_variance = np.inf if prior_scale is None else prior_scale**2
-    truth = [closed_form.gaussian_mean(g, n, dim, 1.0, prior_variance) for g in gammas]
+    truth = [closed_forms.gaussian_mean(g, n, dim, 1.0, prior_variance) for g in gammas]
     kl = np.array([t.on_average_kl for t in truth])
     gen = np.array([t.generalization_error for t in truth])
     assert np.abs(z_score(report, "on_average_kl", kl)).max() < 4
@@ -126,7 +126,7 @@ def test_private_mean_reproduces_figure_2a(dtype):
         learn=LEARN,
         progress=False,
     )
-    truth = np.array([closed_form.private_mean_on_average_kl(g, 100) for g in gammas])
+    truth = np.array([closed_forms.private_mean_on_average_kl(g, 100) for g in gammas])
     assert np.abs(z_score(report, "on_average_kl", truth)).max() < 4
     assert np.abs(z_score(report, "on_average_kl_ghost", truth)).max() < 4
     assert report["dp_epsilon"] == pytest.approx(0.04 * report["gamma"])
@@ -204,12 +204,12 @@ REPEATS, DATASETS = 200, 48
 
 
 def gaussian_truth(gamma):
-    exact = closed_form.gaussian_mean(gamma, 20, 2, 1.0, 1.0)
+    exact = closed_forms.gaussian_mean(gamma, 20, 2, 1.0, 1.0)
     return exact.on_average_kl, exact.generalization_error
 
 
 def private_mean_truth(gamma):
-    kl = closed_form.private_mean_on_average_kl(gamma, 20)
+    kl = closed_forms.private_mean_on_average_kl(gamma, 20)
     return kl, kl / gamma
 
 

@@ -65,7 +65,9 @@ def test_calibrate_on_average(run, monkeypatch):
     (row,) = run(*words, "--num-datasets", 256, "--json").rows
     assert row["gamma"] == pytest.approx(0.5, rel=5e-3)
     assert row["gamma_se"] == pytest.approx(0.025, rel=1e-2)
-    assert row["on_average_kl"] == pytest.approx(0.1, rel=5e-3)
+    assert (row["purpose"], row["num_draws"]) == ("on_average_kl", 2)
+    assert row["value"] == pytest.approx(0.1, rel=5e-3)
+    assert "on-average KL of 2 draw(s) there: 0.1" in run(*words, "--num-datasets", 256).out
 
 
 def test_ledger_and_release(run, files):

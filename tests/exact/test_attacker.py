@@ -14,8 +14,16 @@ from gibbs_dp.exact.attacker import FinitePairs
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers import channels
-from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker, private_mean_attacker
-from gibbs_dp.papers.on_average_kl.closed_forms import truncated_normal_mean_law
+from gibbs_dp.papers.on_average_kl.attackers import (
+    gaussian_mean_attacker,
+    laplace_attacker,
+    private_mean_attacker,
+)
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    gaussian_mean,
+    private_mean_on_average_kl,
+    truncated_normal_mean_law,
+)
 
 THETA, VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
 FIXTURE = exact.FiniteProblem((THETA[:, None] - VALUES) ** 2, [0.5, 0.3, 0.2], np.full(5, 0.2))
@@ -44,7 +52,7 @@ PRINTED = {"abs": 1.5e-6, "rel": 0.0}
 @pytest.mark.parametrize("row", GAUSSIAN)
 def test_gaussian_table(row):
     dim, gamma, *values = row
-    found = exact.gaussian_mean_attacker(gamma, 30, dim, 1.0)
+    found = gaussian_mean_attacker(gamma, 30, dim, 1.0)
     near, far = found.privacy_profile([0.1, 1.0])
     numbers = (
         *(found.on_average_tv, found.attack_auc_per_pair, found.attack_auc, near),
@@ -54,7 +62,7 @@ def test_gaussian_table(row):
         tiny = {"rel": 0.005} if value < 1e-5 else PRINTED
         assert number == pytest.approx(value, **tiny)
     assert found.on_average_renyi_2 == pytest.approx(2 * found.on_average_kl)
-    kl = exact.closed_form.gaussian_mean(gamma, 30, dim, 1.0).on_average_kl
+    kl = gaussian_mean(gamma, 30, dim, 1.0).on_average_kl
     assert found.on_average_kl == pytest.approx(kl, rel=1e-13)
 
 
@@ -80,7 +88,7 @@ def test_vertical_advantage_of_the_fixture():
 
 
 def test_vertical_rate_of_the_gaussian():
-    found = exact.gaussian_mean_attacker(1.0, 30, 1, 1.0)
+    found = gaussian_mean_attacker(1.0, 30, 1, 1.0)
     assert float(found.vertical_roc(0.01)) == pytest.approx(0.018174, **SIX)
 
 
@@ -97,16 +105,16 @@ def test_laplace_table(gamma, values):
     numbers = (found.on_average_tv, found.attack_auc_per_pair, *profile)
     for number, value in zip(numbers, values, strict=True):
         assert float(number) == pytest.approx(value, **PRINTED)
-    kl = exact.closed_form.private_mean_on_average_kl(gamma, 100)
+    kl = private_mean_on_average_kl(gamma, 100)
     assert found.on_average_kl == pytest.approx(kl, rel=1e-10)
 
 
 def test_known_values_by_arctangent():
     # d = 1: E TV = (2/pi) arctan(s/2), s^2 = 2 gamma v / n.
-    found = exact.gaussian_mean_attacker(3.0, 10, 1, 0.7)
+    found = gaussian_mean_attacker(3.0, 10, 1, 0.7)
     s = math.sqrt(2 * 3.0 * 0.7 / 10)
     assert found.on_average_tv == pytest.approx(2 / math.pi * math.atan(s / 2), rel=1e-13)
-    proper = exact.gaussian_mean_attacker(3.0, 10, 1, 0.7, 0.5, 4)
+    proper = gaussian_mean_attacker(3.0, 10, 1, 0.7, 0.5, 4)
     s = math.sqrt(4 * 2 * 9.0 * 0.7 / (30 + 2))
     assert proper.on_average_tv == pytest.approx(2 / math.pi * math.atan(s / 2), rel=1e-13)
 
@@ -227,7 +235,7 @@ def test_private_mean_by_a_lattice_of_examples():
 
 ATTACKERS = {
     "fixture": FIXTURE.attacker(1.0, 4),
-    "gaussian": exact.gaussian_mean_attacker(5.0, 30, 2, 1.0),
+    "gaussian": gaussian_mean_attacker(5.0, 30, 2, 1.0),
     "private mean": private_mean_attacker(100.0, 100),
     "laplace": laplace_attacker(1.3),
 }
@@ -291,7 +299,7 @@ def test_roc_of_laws_is_the_best_event(seed, rate):
         (lambda a: a.privacy_profile(math.inf), "epsilon must be finite"),
         (lambda a: a.pooled_renyi(0.0), "order must be positive"),
         (lambda _: laplace_attacker(-1.0), "distance must be at least 0"),
-        (lambda _: exact.gaussian_mean_attacker(1.0, 3, 1, 1.0, -1.0), "prior_variance must be"),
+        (lambda _: gaussian_mean_attacker(1.0, 3, 1, 1.0, -1.0), "prior_variance must be"),
     ],
 )
 def test_refusals(call, message):

@@ -139,30 +139,18 @@ def test_a_copied_run_has_no_positive_answers(way):
     assert run.num_left == 0
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "attributes shared"])
-def test_a_copied_board_scores_nothing(way):
-    board = holdout.Ladder(0.1)
-    board.submit([1.0, 0.0])
-    twin = WAYS[way](board)
-    with pytest.raises(ValueError, match="this is a copy of a board"):
-        twin.submit([0.0, 0.0])
-    assert board.submit([0.0, 0.0]) == 0.0
-
-
 def test_forks_pay_for_themselves(tmp_path):
     gate, bare = opened(tmp_path / "l"), opened()
     run = holdout.sparse_pure(500.0, 2, sensitivity=1.0, adjacency="replace-one").start(100.0)
-    board = holdout.Ladder(0.1)
 
     def act():
         said = [corrected(gate), corrected(bare), run.num_left]
-        for ask in (lambda: run.is_above(1000.0), lambda: board.submit([0.0])):
-            with pytest.raises(ValueError, match="copy"):
-                ask()
+        with pytest.raises(ValueError, match="copy"):
+            run.is_above(1000.0)
         return said
 
     # Locks that are held while a process is forked are held for ever in the child.
-    with gate._held.lock, bare._held.lock, run._held.lock, board._held.lock:
+    with gate._held.lock, bare._held.lock, run._held.lock:
         said = [in_fork(act) for _ in range(3)]
     assert said == ["[1, 0, 0]"] * 3
     assert corrected(gate) == 1
@@ -311,8 +299,6 @@ def test_an_interrupted_run_gives_no_more_positives(monkeypatch):
         (opened, "budget", 1000),
         (opened, "threshold", 0.0),
         (opened, "name", "other"),
-        (lambda: holdout.Ladder(0.1), "step", 1e-9),
-        (lambda: holdout.Ladder(0.1), "score", 1.0),
         (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
          "num_left", 100),
         (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),

@@ -7,8 +7,6 @@ and catches each known-wrong one.
 import itertools
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sparse_laws import sparse_law
@@ -141,21 +139,12 @@ def test_noisy_max_needs_twice_the_noise_under_replace_one():
     assert worst_loss(lambda v: noisy_max_law(v, uniform_noise(2.0)), both_ways) == math.inf
 
 
-def test_simulations_have_the_exact_laws(two):
-    runs = 20_000
-    values = jnp.array([0.5, -0.5, 2.0])
-    keys = jax.random.split(jax.random.key(3), runs)
-    said = np.asarray(jax.vmap(lambda k: two.simulate(k, values, 0.0))(keys))
-    law = sparse(two)(tuple(values.tolist()))
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
-    for answers, p in law.items():
-        padded = [*answers, *[-1] * (3 - len(answers))]
-        share = (said == padded).all(axis=1).mean()
-        # 4.5 standard errors of 7 cells: false alarm 5e-5.
-        assert abs(share - p) < 4.5 * math.sqrt(p * (1 - p) / runs)
+def test_noisy_max_has_its_exact_law():
+    runs, values = 2000, np.array([0.5, -0.5, 2.0])
     top = ReportNoisyMax(1.0, EPS, adjacency="replace-one")
-    share = np.mean(np.asarray(jax.vmap(lambda k: top.simulate(k, values))(keys)) == 2)
+    share = np.mean([top.release(values) == 2 for _ in range(runs)])
     p = noisy_max_law(values.tolist(), laplace_noise(top.scale))[2]
+    # 4.5 standard errors: false alarm 7e-6.
     assert abs(share - p) < 4.5 * math.sqrt(p * (1 - p) / runs)
 
 

@@ -3,8 +3,6 @@
 import itertools
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -46,7 +44,7 @@ def test_the_inverse_keeps_the_total_and_wastes_nothing(rule):
     assert 2.0 * (1 - 1e-6) <= total <= 2.0 * (1 + 1e-12)
 
 
-def test_noise_has_its_law_in_both_forms():
+def test_noise_has_its_law():
     runs = 4000
     laplace = LaplaceMechanism(3.0, 1.5, adjacency="replace-one")
     gauss = GaussianMechanism(1.0, 2.0, adjacency="add-remove")
@@ -54,9 +52,7 @@ def test_noise_has_its_law_in_both_forms():
         (laplace, stats.laplace(scale=2.0)),
         (gauss, stats.norm(scale=2.0)),
     ):
-        simulated = mechanism.simulate(jax.random.key(0), jnp.zeros(runs))
-        # Kolmogorov-Smirnov, p below 1e-5: false alarm 4e-5 in all.
-        assert stats.kstest(np.asarray(simulated), law.cdf).pvalue > 1e-5
+        # Kolmogorov-Smirnov, p below 1e-5: false alarm 2e-5 in all.
         assert stats.kstest(mechanism.release(np.zeros(runs)), law.cdf).pvalue > 1e-5
 
 
@@ -71,13 +67,9 @@ def test_the_exponential_mechanism_has_its_law_and_its_epsilon():
     ]
     assert max(losses) <= 1.0
     runs = 2000
-    keys = jax.random.split(jax.random.key(1), runs)
-    drawn = jax.vmap(lambda k: mechanism.simulate(k, jnp.asarray(utilities)))(keys)
-    released = [mechanism.release(utilities) for _ in range(runs)]
-    for found in (np.asarray(drawn), np.array(released)):
-        share = np.bincount(found, minlength=3) / runs
-        # 4.5 standard errors of 3 cells, twice: false alarm 4e-5.
-        assert np.all(np.abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / runs))
+    share = np.bincount([mechanism.release(utilities) for _ in range(runs)], minlength=3) / runs
+    # 4.5 standard errors of 3 cells: false alarm 2e-5.
+    assert np.all(np.abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / runs))
 
 
 def test_gaussian_guarantees_agree_with_dp_accounting():

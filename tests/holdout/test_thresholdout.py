@@ -422,7 +422,10 @@ def test_dependent_rows_need_more_of_them():
         ),
         (lambda: gdp.Thresholdout(ROWS, 3.0, **SETTINGS), "holdout: its arrays must have"),
         (lambda: gdp.holdout.plan_thresholdout(100, 10, 1.5), "tau must lie"),
-        (lambda: gdp.holdout.ReversibleChainRows(0.0, lambda n, e: e), "absolute_gap must lie"),
+        (
+            lambda: gdp.papers.bayesian_dp.ReversibleChainRows(0.0, lambda n, e: e),
+            "absolute_gap must lie",
+        ),
     ],
 )
 def test_bad_input(call, message):

@@ -11,7 +11,7 @@ from matplotlib import style
 from matplotlib.figure import Figure
 
 from gibbs_dp.papers.notions.notions import Notions
-from gibbs_dp.papers.notions.plot import FURTHER, STYLES, moved_apart, plot_curves
+from gibbs_dp.papers.notions.plot import STYLES, moved_apart, plot_curves
 from gibbs_dp.results.plotting import BLACK, COLORS, one_panel, save, styled
 
 
@@ -87,15 +87,13 @@ def test_names_are_moved_no_further_than_they_must(gap):
     np.testing.assert_allclose(moved_apart(np.array([0.9, 0.1, 0.5]), gap), [0.9, 0.1, 0.5])
 
 
-@pytest.mark.parametrize("all_curves", [False, True])
-def test_notions_are_eight_curves_whose_names_do_not_overlap(all_curves):
+def test_notions_are_eight_curves_whose_names_do_not_overlap():
     gammas = tuple(np.geomspace(0.01, 30.0, 7))
-    names = [*STYLES, *FURTHER]
-    found = {name: np.array(gammas) * 0.9**i for i, name in enumerate(names)}
-    figure = plot_curves(Notions(gammas, 4, found, [], [], [], [], {}), all_curves)
+    found = {name: np.array(gammas) * 0.9**i for i, name in enumerate(STYLES)}
+    figure = plot_curves(Notions(gammas, 4, found, [], [], [], [], {}))
     figure.draw_without_rendering()
     (axes,) = figure.axes
-    assert len(axes.lines) == len(axes.texts) == (len(names) if all_curves else 8)
+    assert len(axes.lines) == len(axes.texts) == 8
     boxes = sorted((t.get_window_extent() for t in axes.texts), key=lambda box: box.y0)
     # Without their arrows: a name's own height.
     heights = sorted(t.get_position()[1] for t in axes.texts)

@@ -209,7 +209,6 @@ def no_numbers(key, theta, n):
 def test_wrong_calls_are_refused_in_a_sentence():
     rng = np.random.default_rng(0)
     for message, posterior, arguments, more in (
-        ("gamma=1; got 2", POSTERIOR, (simulate, N), {"gamma": 2.0}),
         ("prior is flat and cannot be drawn from", FLAT, (simulate, N), {}),
         ("n: give the number of examples", POSTERIOR, (simulate,), {}),
         ("simulate: give a function", POSTERIOR, (None, N), {}),

@@ -108,6 +108,7 @@ def beta_binomial(theta, z):
     return -(up + gammaln(whole) - 2.0 * gammaln(half))
 
 
+@pytest.mark.trust(but="1")
 @pytest.mark.parametrize("key", [1, 2])
 def test_what_only_rounding_sees_is_no_mode(key):
     """Of a large size log gamma functions differ by nothing but their rounding, in hundreds."""

@@ -217,6 +217,7 @@ def test_kernel_keeps_and_finds_its_target(name, kernel):
     assert from_afar > FALSE_ALARM
 
 
+@pytest.mark.trust(but="truncated-mala")
 @pytest.mark.parametrize(("name", "kernel"), [("truncated", "mala"), ("simplex", "hmc")])
 def test_kernel_keeps_and_finds_its_target_in_float64(float64, name, kernel):
     from_exact, from_afar = p_values(name, kernel, jnp.float64)

@@ -1,8 +1,9 @@
 """PAC-Bayes bounds on the risk of one Gibbs posterior, from its normalizer or its KL to the prior.
 
-Catoni 2007; Maurer 2004; McAllester 2003; Alquier 2024. Examples are independent draws of one law,
-losses lie in a declared range, and the prior, gamma and the range do not depend on the data. Each
-bound holds with probability ``1 - delta`` over the data; nats.
+Catoni 2007; Maurer 2004. Examples are independent draws of one law, losses lie in a declared
+range, and the prior, gamma and the range do not depend on the data. Each bound holds with
+probability ``1 - delta`` over the data; nats. The linear form of the first (Alquier 2024) and the
+square root of the second (McAllester 2003) are never below them.
 """
 
 from __future__ import annotations
@@ -40,26 +41,6 @@ def catoni_bound(
     return a + width * min(1.0, max(0.0, math.expm1(exponent / n) / math.expm1(-unit)))
 
 
-def linear_bound(
-    log_normalizer: float,
-    n: int,
-    *,
-    gamma: float,
-    delta: float,
-    loss_range: tuple[float, float] = UNIT,
-) -> float:
-    """``E R <= (log(1/delta) - log C) / (n gamma) + gamma / 8`` (Alquier 2024, Thm 2.1).
-
-    Never below `catoni_bound`, whose arguments it takes, unbiased estimates included.
-    """
-    a, width = _range(loss_range)
-    gamma, n = checks.positive("gamma", gamma), checks.count("n", n)
-    confidence = _confidence(delta)
-    unit = gamma * width
-    value = (confidence - _unit_log_normalizer(log_normalizer, n, gamma, a)) / (n * unit) + unit / 8
-    return a + width * min(1.0, max(0.0, value))
-
-
 def maurer_bound(
     empirical_risk: float,
     kl: float,
@@ -75,22 +56,6 @@ def maurer_bound(
     """
     a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
     return a + width * largest_with_binary_kl(unit_risk, _budget(kl, n, delta))
-
-
-def mcallester_bound(
-    empirical_risk: float,
-    kl: float,
-    n: int,
-    *,
-    delta: float,
-    loss_range: tuple[float, float] = UNIT,
-) -> float:
-    """``E R <= E Rhat + sqrt((KL + log(2 sqrt n) + log(1/delta)) / (2 n))`` (McAllester 2003).
-
-    `maurer_bound` weakened by Pinsker's inequality.
-    """
-    a, width, unit_risk = _unit_risk(empirical_risk, loss_range)
-    return a + width * min(1.0, unit_risk + math.sqrt(_budget(kl, n, delta) / 2))
 
 
 def largest_with_binary_kl(q: float, budget: float) -> float:

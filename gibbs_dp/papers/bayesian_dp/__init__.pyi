@@ -3,6 +3,7 @@ from .bdp import quilt_profile as quilt_profile
 from .gaussian_sum import GaussianField as GaussianField
 from .gaussian_sum import GaussianFieldMechanism as GaussianFieldMechanism
 from .markov_chain import MarkovChain as MarkovChain
+from .markov_chain import ReversibleChainRows as ReversibleChainRows
 from .markov_chain import chain_rows as chain_rows
 from .markov_chain import copied_rows_tail as copied_rows_tail
 from .markov_chain import printed_fixed_tail as printed_fixed_tail

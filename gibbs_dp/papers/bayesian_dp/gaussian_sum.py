@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import linalg
 
@@ -335,10 +334,6 @@ class GaussianFieldMechanism:
     def scale(self) -> float:
         """Scale of the noise, in the unit of the sum."""
         return self.difference * self.worst.value / self.epsilon
-
-    def simulate(self, key: PRNGKeyArray, sums: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
-        return sums + self.scale * jax.random.laplace(key, sums.shape, sums.dtype)
 
     def release(self, rows: Float[np.ndarray, " rows"]) -> float:
         """Sum the rows without rounding and add secret noise, drawn exactly."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from gibbs_dp.holdout.promise import ReversibleChainRows
+from gibbs_dp.holdout.promise import hoeffding
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
@@ -194,6 +195,59 @@ class MarkovChain(ChainLaw):
                 "dataset's length."
             )
         return self._quilt_profile.bdp_epsilon(dp_epsilon)
+
+
+@dataclass(frozen=True)
+class ReversibleChainRows:
+    """Rows that form a stationary reversible Markov chain: ``2 exp(-2 n tau^2 (1-l)/(1+l))``.
+
+    ``l = 1 - absolute_gap`` (Fan, Jiang & Sun 2021, Thm 1).
+
+    Parameters
+    ----------
+    absolute_gap
+        ``1 - max(|lambda_2|, |lambda_min|)``, as of `MarkovChain.absolute_gap`.
+    bdp
+        Function ``(n, dp_epsilon) -> Bayesian DP`` of a ``dp_epsilon``-DP mechanism on them.
+
+    Raises
+    ------
+    ValueError
+        If the gap is not in ``(0, 1]``.
+
+    Examples
+    --------
+    >>> rows = ReversibleChainRows(0.1, lambda n, epsilon: n * epsilon)  # flips one row in 20
+    >>> round(rows.tail(200, 0.1), 3)
+    1.0
+    """
+
+    absolute_gap: float
+    bdp: Callable[[int, float], float]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.absolute_gap <= 1:
+            raise ValueError(
+                f"absolute_gap must lie in (0, 1], got {self.absolute_gap}; a chain without a gap "
+                "does not forget, and nothing concentrates."
+            )
+
+    @property
+    def variance_inflation(self) -> float:
+        """``(1 + l)/(1 - l)``: rows per effective row."""
+        return (2 - self.absolute_gap) / self.absolute_gap
+
+    def tail(self, n: int, tau: float) -> float:
+        """Bound on ``P[|E_S phi - P phi| > tau]`` for one fixed query into [0, 1]."""
+        return min(1.0, 2 * math.exp(-2 * n * tau**2 / self.variance_inflation))
+
+    def deviation(self, n: int, log_probability: float) -> float:
+        """Invert `tail`."""
+        return hoeffding(n / self.variance_inflation, log_probability)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Evaluate ``bdp``."""
+        return self.bdp(n, dp_epsilon)
 
 
 def chain_rows(chain: MarkovChain, *, reach: int = REACH) -> ReversibleChainRows:

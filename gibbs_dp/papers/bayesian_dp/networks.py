@@ -11,9 +11,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from gibbs_dp._extras import require
@@ -357,10 +356,6 @@ class MarkovQuiltMechanism:
         """Scale of the noise, in the unit of the query."""
         profile = quilt_profile(self.model, form=self.form, reach=self.reach, knows_others=False)
         return self.lipschitz * profile.noise_scale(self.epsilon)
-
-    def simulate(self, key: PRNGKeyArray, values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        """Add noise of JAX's generator: the law of a release, for vmapped simulation only."""
-        return values + self.scale * jax.random.laplace(key, values.shape, values.dtype)
 
     def release(self, values: Float[np.ndarray, " values"]) -> Float[np.ndarray, " values"]:
         """Add secret noise, drawn exactly (`gibbs_dp.privacy.noise`)."""

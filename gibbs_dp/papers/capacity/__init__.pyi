@@ -1,5 +1,3 @@
-from .adversaries import KernelBall as KernelBall
-from .adversaries import LinearFeatures as LinearFeatures
 from .adversaries import Polynomial as Polynomial
 from .adversaries import PolynomialMap as PolynomialMap
 from .adversaries import TwoLayerReLU as TwoLayerReLU
@@ -13,17 +11,12 @@ from .closed_forms import laplace_unrestricted_kl as laplace_unrestricted_kl
 from .closed_forms import laplace_unrestricted_renyi as laplace_unrestricted_renyi
 from .closed_forms import printed_laplace as printed_laplace
 from .closed_forms import valid_laplace as valid_laplace
-from .critics import Training as Training
 from .critics import trained_divergence as trained_divergence
 from .line import laplace_line as laplace_line
-from .lipschitz_draws import Lipschitz as Lipschitz
-from .lipschitz_draws import lipschitz_ipm as lipschitz_ipm
-from .lipschitz_draws import wasserstein_of_draws as wasserstein_of_draws
 from .matrix_mechanism import MatrixMechanism as MatrixMechanism
 from .matrix_mechanism import laplace_regime as laplace_regime
 from .matrix_mechanism import regime_map as regime_map
 from .on_average import on_average_capacity_kl as on_average_capacity_kl
-from .on_average import post_processed_kl as post_processed_kl
 from .polynomial import polynomial_renyi as polynomial_renyi
 from .several import laplace_kl_of_polynomials as laplace_kl_of_polynomials
 from .several import laplace_renyi_of_polynomials as laplace_renyi_of_polynomials

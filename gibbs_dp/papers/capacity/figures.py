@@ -15,7 +15,6 @@ from scipy import stats
 
 from gibbs_dp import io
 from gibbs_dp.exact import FiniteProblem
-from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound
@@ -35,6 +34,7 @@ from gibbs_dp.papers.capacity.matrix_mechanism import (
     optimized_strategy,
 )
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
+from gibbs_dp.papers.on_average_kl.closed_forms import private_mean_on_average_kl
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
 from gibbs_dp.problems.location import private_mean

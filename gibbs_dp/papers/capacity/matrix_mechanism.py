@@ -95,22 +95,6 @@ class MatrixMechanism:
         """Worst-case epsilon of the measurements, in nats."""
         return max(float(np.abs(v).sum()) for v in self._shifts(adjacency)) * self.eps
 
-    def measure(
-        self, counts: Float[np.ndarray, " size"], generator: np.random.Generator
-    ) -> Float[np.ndarray, " rows"]:
-        """Draw the noisy measurements ``A x + |A|_1 Lap(1/eps)^s``.
-
-        For simulation only: floating-point noise is not a hardened release.
-        """
-        scale = self.sensitivity / self.eps
-        return self.strategy @ counts + generator.laplace(0.0, scale, self.strategy.shape[0])
-
-    def simulate(
-        self, counts: Float[np.ndarray, " size"], generator: np.random.Generator
-    ) -> Float[np.ndarray, " queries"]:
-        """Draw the answers ``W A^+`` of the measurements: ``W x`` plus noise."""
-        return self.reconstruction @ self.measure(counts, generator)
-
     def release(self, counts: Float[np.ndarray, " size"]) -> Float[np.ndarray, " queries"]:
         """Answer the workload with secret noise, drawn exactly (`gibbs_dp.privacy.noise`).
 

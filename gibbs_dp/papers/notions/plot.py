@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.patches import FancyArrowPatch
 
 from gibbs_dp.papers.notions.implications import ARROWS
-from gibbs_dp.papers.notions.measures import BETA, DELTA, NOTIONS, OMEGA
+from gibbs_dp.papers.notions.measures import DELTA, NOTIONS, OMEGA
 from gibbs_dp.papers.notions.notions import Notions
 from gibbs_dp.results.plotting import (
     BLACK,
@@ -40,27 +40,18 @@ STYLES = {
     "max_information_per_example": ("max-information / n", GREEN, "-"),
     "mutual_information_per_example": ("mutual information / n", SKY, "-"),
 }
-FURTHER = {
-    "personalized_dp_least": ("least personalized eps", VERMILION, ":"),
-    "renyi_8": ("Rényi DP, order 8", PURPLE, "-"),
-    "renyi_2": ("Rényi DP, order 2", PURPLE, ":"),
-    "twice_squared_tv": ("TV-privacy, as 2 TV²", BLACK, ":"),
-    "approx_max_information_per_example": (f"max-information / n, beta = {BETA:g}", GREEN, ":"),
-    "erasure_information_per_example": ("erasure information / n", SKY, "--"),
-    "individual_information": ("information of one example", SKY, ":"),
-}
 
 
 @styled()
-def plot_curves(notions: Notions, all_curves: bool = False) -> Picture:
+def plot_curves(notions: Notions) -> Picture:
     """Draw notions over gamma, log-log, each named at its right end."""
     title = f"Notions of privacy of one Gibbs posterior, n = {notions.n}, replace-one"
     labels = title, "gamma (inverse temperature)", "privacy or information (nats)"
-    figure, axes = one_panel((8.4, 6.2 if all_curves else 4.6), *labels)
+    figure, axes = one_panel((8.4, 4.6), *labels)
     gamma = np.array(notions.gammas)
     axes.set(xscale="log", yscale="log")
     ends = []
-    for name, (label, color, line) in (STYLES | (FURTHER if all_curves else {})).items():
+    for name, (label, color, line) in STYLES.items():
         value = notions.curves[name]
         shown = value > 0  # approximate quantities reach zero and below
         axes.plot(gamma[shown], value[shown], line, color=color, lw=1.8, label=label)
@@ -69,7 +60,7 @@ def plot_curves(notions: Notions, all_curves: bool = False) -> Picture:
     axes.margins(x=0)
     if len(gamma) == 1:
         axes.set_xlim(gamma[0] / 3.0, gamma[0])
-    label_ends(axes, ends, float(gamma[-1]), gap=0.045 if all_curves else 0.06)
+    label_ends(axes, ends, float(gamma[-1]), gap=0.06)
     return figure
 
 

@@ -15,8 +15,8 @@ from scipy import integrate
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.plot import draw_panel
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.exact.closed_form import private_mean_on_average_kl
 from gibbs_dp.information import checks
+from gibbs_dp.papers.on_average_kl.closed_forms import private_mean_on_average_kl
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.problems.location import private_mean
 from gibbs_dp.problems.regression import linear_regression

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.exact import Attacker, FiniteChannel, gaussian_mean_attacker
+from gibbs_dp.exact import Attacker, FiniteChannel
 from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds, checks
 from gibbs_dp.papers.on_average_kl.attackers import (
+    gaussian_mean_attacker,
     gaussian_mean_membership,
     laplace_attacker,
     private_mean_attacker,

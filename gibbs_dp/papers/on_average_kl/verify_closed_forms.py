@@ -19,19 +19,21 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.exact import FiniteProblem
-from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information.divergences.continuous import laplace_renyi
 from gibbs_dp.model import Flat, GibbsPosterior, losses, populations, supports
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl.closed_forms import (
+    ClosedForm,
     beta_bernoulli,
     correlated_mean,
+    gaussian_mean,
     linear_regression_averaged,
     linear_regression_fixed_design,
     linear_regression_kl,
     private_mean,
     private_mean_dp_epsilon,
+    private_mean_on_average_kl,
     truncated_normal_mean_law,
 )
 from gibbs_dp.papers.on_average_kl.counterexamples import (

@@ -26,8 +26,12 @@ from gibbs_dp._jaxlib.threads import POOL_SIZE
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.executor import num_workers
-from gibbs_dp.exact.closed_form import ClosedForm, gaussian_mean, private_mean_on_average_kl
 from gibbs_dp.model import Flat, GibbsPosterior, losses, supports
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    ClosedForm,
+    gaussian_mean,
+    private_mean_on_average_kl,
+)
 from gibbs_dp.papers.on_average_kl.verify_closed_forms import compare_dependent, dependent_audits
 from gibbs_dp.papers.verify.check import Z_LIMIT, Check, sampled_equality
 from gibbs_dp.problems.base import normal_prior

@@ -274,8 +274,6 @@ class Sizes:
         Rows and attributes.
     repetitions
         Independent repetitions.
-    is_full
-        The published setting instead of the smaller default.
     key
         Integer seed.
     """
@@ -283,16 +281,14 @@ class Sizes:
     n: int | None = None
     d: int | None = None
     repetitions: int | None = None
-    is_full: bool = False
     key: int = 0
 
     def refuse(self, experiment: str, *names: str) -> None:
         """Raise ``ValueError`` if the experiment does not have a given size."""
         for name in names:
             if getattr(self, name):
-                flag = "full" if name == "is_full" else name
                 raise ValueError(
-                    f"--{flag}: experiment {experiment!r} has no such size; leave it out."
+                    f"--{name}: experiment {experiment!r} has no such size; leave it out."
                 )
 
 

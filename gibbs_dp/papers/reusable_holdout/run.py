@@ -37,7 +37,7 @@ def run_holdout(name: str, sizes: Sizes, *, is_shown: bool = False) -> Found:
 
 def _classifier(sizes: Sizes, progress: Progress) -> Found:
     n, d = sizes.n or classifier.PAPER.n, sizes.d or classifier.PAPER.d
-    repetitions = sizes.repetitions or (100 if sizes.is_full else 20)
+    repetitions = sizes.repetitions or 20
     # Smaller sets show where it breaks; all gates are the paper's for their size.
     small = [(n // s, d // s) for s in SHRUNK if n // s >= LEAST_N and d // s >= 1]
     settings = [("no signal", n, d), ("signal", n, d), *(("no signal", *one) for one in small)]
@@ -103,7 +103,7 @@ def _classifier_rows(
 
 def _correlated(sizes: Sizes, progress: Progress) -> Found:
     n = sizes.n or classifier.CHAIN_N
-    repetitions = sizes.repetitions or (100 if sizes.is_full else 20)
+    repetitions = sizes.repetitions or 20
     settings = classifier.all_calibrations(n, sizes.d or n)
     progress.expect(repetitions * len(settings))
     found = classifier.run_correlated(
@@ -129,7 +129,7 @@ def _correlated(sizes: Sizes, progress: Progress) -> Found:
 
 def _maxima(sizes: Sizes, progress: Progress) -> Found:
     sizes.refuse("maxima", "d")
-    counts = (sizes.n,) if sizes.n else selection.SIZES + ((1_000_000,) if sizes.is_full else ())
+    counts = (sizes.n,) if sizes.n else selection.SIZES
     repetitions = sizes.repetitions or 200
     progress.expect(repetitions * len(counts))
     rows: list[Row] = []
@@ -147,7 +147,7 @@ def _maxima(sizes: Sizes, progress: Progress) -> Found:
 
 
 def _selection(sizes: Sizes, progress: Progress) -> Found:
-    sizes.refuse("selection", "d", "is_full")
+    sizes.refuse("selection", "d")
     repetitions = sizes.repetitions or 2000
     sigma = 1 / (sizes.n or 10_000) ** 0.5
     progress.expect(repetitions * len(selection.COUNTS))
@@ -164,7 +164,6 @@ def _selection(sizes: Sizes, progress: Progress) -> Found:
 
 
 def _climb(sizes: Sizes, progress: Progress) -> Found:
-    sizes.refuse("climb", "is_full")
     d = sizes.d or selection.D
     n = sizes.n or selection.planned_rows(d)
     repetitions = sizes.repetitions or 10
@@ -186,7 +185,7 @@ def _climb(sizes: Sizes, progress: Progress) -> Found:
 
 
 def _accuracy(sizes: Sizes, progress: Progress) -> Found:
-    sizes.refuse("accuracy", "d", "repetitions", "is_full")
+    sizes.refuse("accuracy", "d", "repetitions")
     n = sizes.n or 10_000
     rows: list[Row] = []
     progress.expect(len(QUERY_COUNTS))

@@ -306,7 +306,7 @@ def approximate_rows(epsilons: Sequence[float] = EPSILONS) -> list[Row]:
     return rows
 
 
-REFUSED = ("n", "d", "repetitions", "is_full")
+REFUSED = ("n", "d", "repetitions")
 
 
 def run_variants(sizes: Sizes, progress: Progress) -> Found:

@@ -14,9 +14,7 @@ import pytest
 
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity.adversaries import RandomFeatures
-from gibbs_dp.papers.capacity.critics import KL, Training, train_and_judge
-from gibbs_dp.papers.capacity.polynomial import renyi_from_alpha
-from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials
+from gibbs_dp.papers.capacity.critics import train_and_judge
 from gibbs_dp.papers.capacity.verify import span_kl
 
 CLASSES = {
@@ -42,10 +40,7 @@ def program(is_double):
     def run(key, shift, width):
         p, q = jax.random.normal(key, (2, NUM_DRAWS, 2), shift.dtype)
         p = shift + width * p
-        found = [
-            train_and_judge(key, p, q, adversary, KL(), Training(num_steps=100))
-            for adversary in CLASSES.values()
-        ]
+        found = [train_and_judge(key, p, q, adversary, 100) for adversary in CLASSES.values()]
         return jnp.stack([v.value for v in found]), jnp.stack([v.se for v in found])
 
     return jax.jit(run, compiler_options={"xla_backend_optimization_level": 1})
@@ -91,36 +86,6 @@ def test_nothing_is_found_where_nothing_is():
         assert mean > -0.02
 
 
-@pytest.fixture(scope="module")
-def shifted_draws():
-    p, q = np.random.default_rng(3).normal(size=(2, 20_000, 1))
-    return p + 1.0, q
-
-
-@pytest.mark.parametrize("alpha", [2.0, 3.0])
-def test_renyi_of_linear_critics(shifted_draws, alpha):
-    found = capacity.trained_divergence(capacity.Polynomial(1), *shifted_draws, "renyi", alpha)
-    exact = gaussian_renyi_of_polynomials(1.0, alpha)
-    assert found.bound.value <= exact + 3 * found.se
-    assert found.bound.value >= 0.9 * exact
-    assert not found.bound.is_guarantee
-    inside = capacity.trained_divergence(capacity.Polynomial(1), *shifted_draws, "alpha", alpha)
-    assert renyi_from_alpha(inside.bound.value, alpha) == pytest.approx(found.bound.value, rel=1e-5)
-
-
-def test_metrics(shifted_draws):
-    linear = capacity.trained_divergence(capacity.Polynomial(1), *shifted_draws, "ipm")
-    assert abs(linear.bound.value - 1.0) < 4 * linear.se
-    # Gaussian kernel of bandwidth 1, N(1, 1) against N(0, 1), in closed form.
-    exact = math.sqrt(2 / math.sqrt(3) * (1 - math.exp(-1 / 6)))
-    kernel = RandomFeatures(512)
-    mmd = capacity.trained_divergence(kernel, *shifted_draws, "ipm")
-    assert mmd.bound.value == pytest.approx(exact, rel=0.1)
-    # Values in [-1, 1]: at most twice the total variation, 2 (2 Phi(1/2) - 1).
-    network = capacity.trained_divergence(capacity.TwoLayerReLU(8), *shifted_draws, "ipm")
-    assert 0.85 * 0.76585 < network.bound.value < 0.76585 + 3 * network.se
-
-
 def test_no_noise_diverges():
     # Without noise every draw is the same: the critic's slope has no finite best value.
     p, q = np.ones((64, 1)), np.zeros((64, 1))
@@ -137,8 +102,6 @@ def test_no_noise_diverges():
         ({"draws_p": np.ones((4, 1))}, "at least 16 draws"),
         ({"draws_p": np.ones((20, 1))}, "one shape"),
         ({"draws_p": np.full((32, 1), np.nan)}, "draws_p must be finite"),
-        ({"divergence": "renyi"}, "alpha must be given"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"num_steps": 0}, "num_steps: must be"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The matrix mechanism: its two forms, its strategies, and Theorem 5 against the exact value."""
+"""The matrix mechanism: its releases, its strategies, and Theorem 5 against the exact value."""
 
 import math
 
@@ -29,22 +29,6 @@ CASES = {
 
 def mechanism(name, eps=1.0):
     return MatrixMechanism(*CASES[name], eps)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_both_forms_are_one_law(name):
-    m = mechanism(name)
-    workload = m.workload
-    counts = np.arange(float(workload.shape[1]))
-    # The same noise: W A^+ (A x + noise) = W x + W A^+ noise.
-    released = m.simulate(counts, np.random.default_rng(0))
-    noise = m.measure(0 * counts, np.random.default_rng(0))
-    np.testing.assert_allclose(released, workload @ counts + m.reconstruction @ noise, atol=1e-9)
-    draws = np.stack([m.simulate(counts, np.random.default_rng(i)) for i in range(4000)])
-    # Means within 4 standard errors of each of at most 16 queries: false-alarm rate 1e-3.
-    z = (draws.mean(axis=0) - workload @ counts) / (draws.std(axis=0, ddof=1) / math.sqrt(4000))
-    assert np.abs(z).max() < 4
-    assert draws.var(axis=0, ddof=1).sum() == pytest.approx(m.total_variance(), rel=0.1)
 
 
 @pytest.mark.parametrize("name", CASES)

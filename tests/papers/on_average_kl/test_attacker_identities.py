@@ -6,9 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp import exact
-from gibbs_dp.exact.attacker import FinitePairs, GaussianPairs
+from gibbs_dp.exact.attacker import FinitePairs
 from gibbs_dp.papers.on_average_kl import verify_attacker
-from gibbs_dp.papers.on_average_kl.attackers import laplace_attacker, private_mean_attacker
+from gibbs_dp.papers.on_average_kl.attackers import (
+    GaussianPairs,
+    gaussian_mean_attacker,
+    laplace_attacker,
+    private_mean_attacker,
+)
 from gibbs_dp.papers.on_average_kl.verify import fixture
 from gibbs_dp.papers.on_average_kl.verify_attacker import (
     attacker_records,
@@ -76,7 +81,7 @@ def test_profile_is_below_worst_case_and_integrates_to_the_kl(seed, gamma):
 def test_the_vertical_roc_passed_as_pooled_is_caught(pairs, monkeypatch):
     monkeypatch.setattr(pairs, "true_positive_rate", pairs.vertical_true_positive_rate)
     case = {FinitePairs: fixture().attacker(3.0, 4)}.get(
-        pairs, exact.gaussian_mean_attacker(5.0, 30, 1, 1.0)
+        pairs, gaussian_mean_attacker(5.0, 30, 1, 1.0)
     )
     assert "max (pooled(a) - a) = E TV" in failures(attacker_records(case))
     assert "reference value of pooled AUC" not in failures(
@@ -130,8 +135,8 @@ def test_a_perturbed_profile_is_caught(monkeypatch):
 
 
 EXTREMES = {
-    "nearly no privacy loss": (lambda: exact.gaussian_mean_attacker(1e-6, 30, 1000, 1.0), ()),
-    "nothing private": (lambda: exact.gaussian_mean_attacker(1.0, 30, 1000, 1.0), ()),
+    "nearly no privacy loss": (lambda: gaussian_mean_attacker(1e-6, 30, 1000, 1.0), ()),
+    "nothing private": (lambda: gaussian_mean_attacker(1.0, 30, 1000, 1.0), ()),
     "far apart": (lambda: private_mean_attacker(1e4, 100), (400.0,)),
     "hardly apart": (lambda: private_mean_attacker(1e-3, 100), (4e-5,)),
     "the same": (lambda: laplace_attacker(0.0), ()),

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gibbs_dp.exact.closed_form import gaussian_mean
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.on_average_kl import counterexamples
-from gibbs_dp.papers.on_average_kl.closed_forms import correlated_mean
+from gibbs_dp.papers.on_average_kl.closed_forms import correlated_mean, gaussian_mean
 
 
 def test_markov_chain_law_by_hand():

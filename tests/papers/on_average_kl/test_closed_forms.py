@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 from quadratures import divergence_by_quadrature
 from scipy.stats import binom
 
-from gibbs_dp.exact import closed_form as cf
 from gibbs_dp.information.divergences import gaussian_kl, kl_divergence, laplace_kl
 from gibbs_dp.papers.on_average_kl.closed_forms import (
     beta_bernoulli,
     beta_kl,
+    gaussian_mean,
     laplace_mechanism_information,
     linear_regression_fixed_design,
     linear_regression_kl,
     linear_regression_posterior,
     private_mean,
     private_mean_dp_epsilon,
+    private_mean_on_average_kl,
 )
 from gibbs_dp.papers.on_average_kl.figure2 import (
     linear_regression_figure2b,
@@ -32,12 +33,12 @@ from gibbs_dp.papers.on_average_kl.figure2 import (
     st.floats(0.05, 5.0), st.integers(1, 50), st.floats(0.1, 3.0), st.sampled_from([0.5, math.inf])
 )
 def test_gaussian_mean_identities(gamma, n, variance, prior):
-    answer = cf.gaussian_mean(gamma, n, 3, variance, prior)
+    answer = gaussian_mean(gamma, n, 3, variance, prior)
     assert answer.on_average_kl == pytest.approx(gamma * answer.generalization_error)
     total = answer.mutual_information + answer.lautum_information
     assert total == pytest.approx(n * answer.on_average_kl, rel=1e-12)
     assert answer.lautum_information >= 0
-    one = cf.gaussian_mean(gamma, n, 1, variance, prior)
+    one = gaussian_mean(gamma, n, 1, variance, prior)
     assert np.array(answer) == pytest.approx(3 * np.array(one))
     # E KL of two posteriors: means differ by gamma (z - z') / P.
     precision = n * gamma + 1 / prior
@@ -50,7 +51,7 @@ def test_gaussian_mean_identities(gamma, n, variance, prior):
 
 
 def test_gaussian_mean_flat_prior():
-    assert cf.gaussian_mean(0.7, 20, 2, 1.5).on_average_kl == pytest.approx(0.7 * 1.5 * 2 / 20)
+    assert gaussian_mean(0.7, 20, 2, 1.5).on_average_kl == pytest.approx(0.7 * 1.5 * 2 / 20)
 
 
 def test_linear_regression_posterior_by_quadrature():
@@ -104,7 +105,7 @@ def test_linear_regression_fixed_design_against_sampling_and_theorems():
 def test_linear_regression_one_dimension_is_the_gaussian_mean():
     # x = 1: loss (y - theta)^2 is twice |theta - y|^2 / 2.
     regression = linear_regression_fixed_design(np.ones((7, 1)), 0.4, 1.3, 0.6)
-    mean = cf.gaussian_mean(0.8, 7, 1, 1.3, 1 / 0.6)
+    mean = gaussian_mean(0.8, 7, 1, 1.3, 1 / 0.6)
     assert regression.on_average_kl == pytest.approx(mean.on_average_kl)
     assert regression.generalization_error == pytest.approx(2 * mean.generalization_error)
     assert regression.mutual_information == pytest.approx(mean.mutual_information)
@@ -153,7 +154,7 @@ def test_beta_kl_by_quadrature():
     ],
 )
 def test_figure_2a(gamma, kl, eps):
-    assert cf.private_mean_on_average_kl(gamma, 100) == pytest.approx(kl, rel=7e-6)
+    assert private_mean_on_average_kl(gamma, 100) == pytest.approx(kl, rel=7e-6)
     assert private_mean_dp_epsilon(gamma, 100) == pytest.approx(eps)
     assert gamma * 4.0 / 100 == pytest.approx(eps)  # the sensitivity, and a normalizer free of data
 
@@ -165,7 +166,7 @@ def test_private_mean_kl_by_sampling():
     d = 30.0 * np.abs(z[:, 0] - z[:, 1]) / 10
     values = d + np.expm1(-d)
     error = values.std() / math.sqrt(values.size)
-    assert abs(values.mean() - cf.private_mean_on_average_kl(30.0, 10)) < 4 * error
+    assert abs(values.mean() - private_mean_on_average_kl(30.0, 10)) < 4 * error
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
@@ -274,8 +275,8 @@ def test_figure_2b_pair_is_the_gaussian_kl():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: cf.gaussian_mean(0.0, 1, 1, 1.0), "gamma must be positive"),
-        (lambda: cf.gaussian_mean(1.0, 1, 1, 1.0, -1.0), "prior_variance must be"),
+        (lambda: gaussian_mean(0.0, 1, 1, 1.0), "gamma must be positive"),
+        (lambda: gaussian_mean(1.0, 1, 1, 1.0, -1.0), "prior_variance must be"),
         (lambda: linear_regression_posterior([[1.0]], [1.0, 2.0], 1.0), "y must have shape"),
         (lambda: linear_regression_posterior([[1.0, 1.0]], [1.0], 1.0), "improper"),
         (lambda: beta_bernoulli(1.0, 3, 1.0), "probability must lie"),
