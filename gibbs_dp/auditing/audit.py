@@ -264,8 +264,8 @@ def audit(
         where parts of the prior depend on each other; and without a ``store``, where theta has one
         coordinate, ``gibbs_dp.Line()``, which sums, with chains to go on with where sums over nodes
         cannot tell. If there is neither kernel nor ``store``, and the prior can be drawn from, an
-        audit whose pilots find several modes goes on with SMC, and says so. ``gibbs_dp.ULA()`` and ``gibbs_dp.SGLD()`` are biased; the column
-        ``variance_inflation`` estimates by how much.
+        audit whose pilots find several modes goes on with SMC, and says so. ``gibbs_dp.ULA()`` and
+        ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation`` estimates by how much.
     domain
         Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses, and ``sigma``
         of bounded ones.
