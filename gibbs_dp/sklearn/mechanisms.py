@@ -172,7 +172,7 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
 # The posterior of a loss on a ball or under a Gaussian prior.
 
 # Work of proven draws that chains are left for, as `ProvenDraw.max_work`: some three seconds.
-QUICK_WORK = 3e8
+QUICK_WORK = 5e9
 # Draws of chains are rounded to multiples of its inverse.
 COARSENESS = 2.0**24
 
