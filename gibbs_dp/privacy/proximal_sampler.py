@@ -29,7 +29,7 @@ from gibbs_dp.privacy.reals import ACCURACY, LOGARITHM, Enclosed, Normals, Unifo
 
 # Slack of an anchor: it costs proposals.
 ANCHOR_SLACK = 0.1
-# Steps by the Hessian at the start to an anchor, and the most parameters that it is computed for.
+# Newton's steps to an anchor, and the most parameters that it is computed for.
 NEWTON, LARGEST = 3, 1000
 
 
@@ -44,8 +44,8 @@ class ProximalSampler:
         self.is_bounded = not math.isinf(prior.radius)
         self.pull = 0.0 if math.isinf(plan.step) else 1 / plan.step
         self._last: Tangent | None = None  # at the last anchor
-        # Of the Hessian of ``f + |. - y|^2 / (2 h)``, at the start.
-        self._inverse: Float[np.ndarray, "dim dim"] | None = None
+        # Hessian of ``f + |. - y|^2 / (2 h)`` at the start; on all of space its inverse.
+        self._hessian: Float[np.ndarray, "dim dim"] | None = None
 
     def draw(self) -> Vector:
         """Draw once, on the lattice."""
@@ -82,8 +82,9 @@ class ProximalSampler:
         centre = place - gradient(place) / upper
         self._last = total.tangent(place)
         if prior.dim <= LARGEST:
-            stiff = np.diag(prior.precision + self.pull)
-            self._inverse = np.linalg.inv(stiff + total.hessian(self._last))
+            found = np.diag(prior.precision + self.pull) + total.hessian(self._last)
+            self._hessian = found if self.is_bounded else np.linalg.inv(found)
+            self._top = float(np.linalg.norm(found, 2))
         return self._inside(self._law(centre, upper**-0.5))
 
     def _move(self, y: Vector) -> Proposal:
@@ -110,14 +111,16 @@ class ProximalSampler:
         does not do, a projected step over the mean of smallest and largest curvature takes at least
         a third off the distance.
         """
-        prior, last, inverse = self.prior, self._last, self._inverse
+        prior, last = self.prior, self._last
         weight, count = stiff + 0.5 * self.plan.smoothness, 0
         z, slope = (prior.centre, 0.0) if last is None else (last.point, last.gradient)
         gradient = slope + stiff * z - base
         while True:
-            is_newton = inverse is not None and count < NEWTON
-            move = inverse @ gradient if is_newton else gradient / (weight if count else stiff)
-            z, count = prior.project(z - move), count + 1
+            if self._hessian is not None and count < NEWTON:
+                z = self._newton(z, gradient, stiff)
+            else:
+                z = prior.project(z - gradient / (weight if count else stiff))
+            count += 1
             tangent = total.tangent(z)
             gradient = tangent.gradient + stiff * z - base
             slack = 0.5 * float(np.sum(gradient**2 / stiff))
@@ -126,6 +129,21 @@ class ProximalSampler:
             if slack <= ANCHOR_SLACK:
                 self._last = tangent
                 return tangent
+
+    def _newton(self, z: Vector, gradient: Vector, stiff: Vector) -> Vector:
+        """Minimum on the set of the quadratic at a point, about."""
+        hessian, prior = self._hessian, self.prior
+        assert hessian is not None
+        if not self.is_bounded:
+            return np.asarray(z - hessian @ gradient)
+        return _minimize(
+            lambda at: gradient + hessian @ (at - z),
+            prior,
+            np.full(prior.dim, self._top),
+            lambda at, slope: prior.slack(at, slope, stiff, None),
+            0.25 * ANCHOR_SLACK,
+            z,
+        )
 
     # Gaussian laws inside balls.
 
