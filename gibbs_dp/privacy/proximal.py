@@ -40,7 +40,7 @@ x x'`` with eigenvalues of at most ``|x|^2 / 2`` and a trace of at most ``|x|^2 
 twice as much, which may cost proposals, and is nothing that a proof needs. On a ball of radius
 ``R`` proposals ``N(v, s^2 I)`` are drawn from ``N(v/c, s^2 I / c)`` and kept inside with
 probability ``exp(-(c - 1)(R^2 - |x|^2) / (2 s^2))``, for a ``c`` that makes most fall near the
-surface.
+surface. Of many rows a few decide, as all of them would (`gibbs_dp.privacy.proximal_acceptance`).
 
 **Rounding.** All that is compared is compared as real numbers are (`gibbs_dp.privacy.reals`):
 doubles decide where their errors leave no doubt, and digits elsewhere. So, given the double that

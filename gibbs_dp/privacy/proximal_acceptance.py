@@ -82,7 +82,7 @@ class TotalLoss(NamedTuple):
     def tangent(self, theta: Vector) -> Tangent:
         """Slopes of the losses at a point."""
         parts, gradient = [], np.zeros((self.x.shape[1], self.num_scores))
-        for begin in range(0, len(self.y), self.block):
+        for begin in range(0, max(1, len(self.y)), self.block):
             part = self.rows(slice(begin, begin + self.block))
             predicted = part.predict(theta)
             slopes = self.gamma * self.loss.slope(predicted, part.y)
@@ -210,7 +210,7 @@ class Acceptance:
         # Rounding: of sums of so many numbers, in any order, and of functions of them.
         self.unit = (self.summed(total) + total.x.shape[1] + total.num_scores + 64) * 2 * UNIT
         self.length = norm(z)
-        self.largest = float(np.abs(total.y).max())
+        self.largest = float(np.abs(total.y).max(initial=0.0))
         # Differences of shares and labels, or of predictions and labels, err by units of what is
         # subtracted, however small they are.
         weight, bend = total.gamma * len(total.y), plan.smoothness / total.x_bound**2

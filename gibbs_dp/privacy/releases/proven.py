@@ -60,9 +60,10 @@ REAL_NUMBERS = {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]}
 SOURCES = "(Lee, Shen & Tian 2021; Chen, Chewi, Salim & Wibisono 2022)"
 COMPUTER = (
     "the computer: sums, products, quotients and roots of doubles are rounded correctly "
-    "(IEEE 754), NumPy's exponentials and logarithms are right to 2^-46 and SciPy's inverse normal "
-    "distribution function to 2^-48 of themselves, Python's decimal arithmetic is right, and the "
-    "operating system's random bits are independent, uniform and secret"
+    "(IEEE 754), NumPy's exponentials and logarithms and SciPy's logistic function are right to "
+    "2^-46 and SciPy's inverse normal distribution function to 2^-48 of themselves, Python's "
+    "decimal arithmetic is right, and the operating system's random bits are independent, uniform "
+    "and secret"
 )
 PROPOSALS_CAVEAT = (
     "the number of proposals, and with it the running time, depends on the data and on the draw; "
