@@ -37,8 +37,8 @@ from gibbs_dp.privacy.reals import (
 BLOCK = 2**17
 # Rows that a Hessian takes, over their length.
 ROWS_A_PARAMETER = 20
-# Rows are thinned where so many times those that are looked at are fewer than all.
-THINNED = 4
+# Rows are thinned where so many times those that are looked at, and some more, are fewer than all.
+THINNED, FEW = 4, 2_000
 
 # Of rows; of rows and classes where there are several scores.
 Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
@@ -191,7 +191,7 @@ class SecondStep(NamedTuple):
         """Choose how to accept: both are right, and one is faster."""
         move, law = norm(self.law.centre - self.tangent.point), self.law
         looked_at = 0.5 * self.plan.smoothness * (move**2 + float(law.deviation @ law.deviation))
-        is_thinned = len(self.total.y) > THINNED * (looked_at + RATE)
+        is_thinned = len(self.total.y) > THINNED * looked_at + FEW
         return ThinnedAcceptance(self) if is_thinned else Acceptance(self)
 
 

@@ -29,6 +29,8 @@ from gibbs_dp.privacy.reals import ACCURACY, LOGARITHM, Enclosed, Normals, Unifo
 
 # Slack of an anchor: it costs proposals.
 ANCHOR_SLACK = 0.1
+# On balls Newton's steps take as long as a tangent of so many numbers.
+LONG = 200_000
 # Newton's steps to an anchor, and the most parameters that it is computed for.
 NEWTON, LARGEST = 3, 1000
 
@@ -81,7 +83,8 @@ class ProximalSampler:
         )
         centre = place - gradient(place) / upper
         self._last = total.tangent(place)
-        if prior.dim <= LARGEST:
+        is_long = (prior.dim + 10) * len(total.y) > LONG
+        if prior.dim <= LARGEST and (is_long or not self.is_bounded):
             found = np.diag(prior.precision + self.pull) + total.hessian(self._last)
             self._hessian = found if self.is_bounded else np.linalg.inv(found)
             self._top = float(np.linalg.norm(found, 2))

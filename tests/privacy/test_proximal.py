@@ -247,7 +247,7 @@ def second_steps(name, count=500):
 @pytest.mark.parametrize("name", STEPS)
 def test_the_second_step_has_its_law(monkeypatch, name, is_thinned):
     """500 of them against quadrature, far from where they go; a false alarm has 1e-6."""
-    monkeypatch.setattr(proximal_acceptance, "THINNED", 0 if is_thinned else math.inf)
+    monkeypatch.setattr(proximal_acceptance, "FEW", -math.inf if is_thinned else math.inf)
     assert stats.kstest(*second_steps(name)).pvalue > 1e-6
 
 
@@ -517,7 +517,7 @@ LOSSES += (SoftmaxCrossEntropy(3),)  # of one feature: three parameters too
 @pytest.mark.parametrize("name", SETS)
 def test_digits_decide_as_doubles_do(monkeypatch, name, is_thinned):
     """All decisions of 4 rounds once by doubles and once by digits: the same points."""
-    monkeypatch.setattr(proximal_acceptance, "THINNED", 0 if is_thinned else math.inf)
+    monkeypatch.setattr(proximal_acceptance, "FEW", -math.inf if is_thinned else math.inf)
     asked = []
     real = proximal_sampler.is_below
 
