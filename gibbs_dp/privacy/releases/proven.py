@@ -52,9 +52,9 @@ SHARES = (0.02, 0.1, 0.5)
 PURE_SHARE = 1e-6
 # Work of a round: rows and parameters, each with what they are to be added for the rest.
 MORE_ROWS, MORE_PARAMETERS = 20_000, 30
-MAX_WORK = 1.2e11
+MAX_WORK = 1e11
 # Of one unit of work, about.
-NANOSECONDS = 0.6
+NANOSECONDS = 0.8
 REAL_NUMBERS = {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]}
 
 SOURCES = "(Lee, Shen & Tian 2021; Chen, Chewi, Salim & Wibisono 2022)"
