@@ -79,6 +79,7 @@ def attack(case: Case, count: int, of_copies: int, has_power: bool) -> dict[str,
         "num_runs": count,
         "num_runs_of_copies": of_copies,
         "seconds": round(time.perf_counter() - began, 1),
+        "date": time.strftime("%Y-%m-%d"),
     }
 
 

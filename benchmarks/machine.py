@@ -53,12 +53,17 @@ def _path(name, out):
 
 
 def rows_of_others(name, column, values, out=None):
-    """Rows of an earlier run, but for those that this one measures again."""
+    """Rows of an earlier run, but for those that this one measures again.
+
+    A row of another processor says so: that of the file is the latest run's.
+    """
     path = _path(name, out)
     if not path.exists():
         return []
-    found = json.loads(path.read_text())["rows"]
-    return [_numbers(row) for row in found if row[column] not in values]
+    found = json.loads(path.read_text())
+    before, now = found["machine"]["processor"], _processor()
+    said = {"processor": before} if before != now else {}
+    return [said | _numbers(row) for row in found["rows"] if row[column] not in values]
 
 
 def settings_of_others(name, out=None):

@@ -31,7 +31,8 @@ from gibbs_dp.model.losses import Logistic
 from gibbs_dp.privacy import proximal, proximal_sampler
 from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.proximal import QuadraticPrior, plan_proximal
-from gibbs_dp.privacy.proximal_sampler import ProximalSampler, TotalLoss
+from gibbs_dp.privacy.proximal_acceptance import TotalLoss
+from gibbs_dp.privacy.proximal_sampler import ProximalSampler
 
 # Far below what a million draws can see, so that what is seen is not what is allowed.
 DISTANCE = 1e-4

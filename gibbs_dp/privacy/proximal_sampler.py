@@ -10,117 +10,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal, getcontext
-from typing import NamedTuple
+from decimal import Decimal
 
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp.model.losses import LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.privacy.noise import Noise
-from gibbs_dp.privacy.proximal import (
-    FAR,
-    START_SLACK,
-    UNIT,
-    ProximalPlan,
-    QuadraticPrior,
-    Vector,
+from gibbs_dp.privacy.proximal import START_SLACK, UNIT, ProximalPlan, QuadraticPrior, Vector
+from gibbs_dp.privacy.proximal_acceptance import (
+    Gaussian,
+    Proposal,
+    SecondStep,
+    Tangent,
+    TotalLoss,
+    least,
 )
-from gibbs_dp.privacy.reals import ACCURACY, Enclosed, Normals, Uniforms, is_below
+from gibbs_dp.privacy.reals import ACCURACY, LOGARITHM, Enclosed, Normals, Uniforms, is_below
 
 # Slack of an anchor: it costs proposals.
 ANCHOR_SLACK = 0.1
-
-# Of rows; of rows and classes where there are several scores.
-Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
-
-
-class TotalLoss(NamedTuple):
-    """``gamma sum_i loss(x_i theta, y_i)``, with what is public of it."""
-
-    # In doubles; ``loss`` must have `LinearLoss.precise`, or be softmax cross-entropy, whose
-    # parameter is a matrix ``[d, K]`` in one vector.
-    loss: LinearLoss | SoftmaxCrossEntropy
-    gamma: float
-    x: Float[np.ndarray, "rows features"]
-    y: Float[np.ndarray, " rows"]
-    x_bound: float  # largest norm of a row
-
-    @property
-    def num_scores(self) -> int:
-        """Linear predictions of a row."""
-        return self.loss.num_classes if isinstance(self.loss, SoftmaxCrossEntropy) else 1
-
-    def predict(self, theta: Vector) -> Predictions:
-        """Linear predictions, or scores of the classes."""
-        if self.num_scores == 1:
-            return np.asarray(self.x @ theta)
-        return np.asarray(self.x @ theta.reshape(-1, self.num_scores))
-
-    def values(self, predicted: Predictions) -> Float[np.ndarray, " rows"]:
-        """Losses of rows, times gamma."""
-        return np.asarray(self.gamma * self.loss.value(predicted, self.y))
-
-    def tangent(self, theta: Vector) -> _Tangent:
-        """Slopes of the losses at a point."""
-        predicted = self.predict(theta)
-        slopes = self.gamma * self.loss.slope(predicted, self.y)
-        return _Tangent(theta, predicted, slopes, (self.x.T @ slopes).reshape(-1))
-
-    def precise(self, points: list[Decimal]) -> Decimal:
-        """Its value to decimal's digits."""
-        total, size = Decimal(0), self.num_scores
-        for row, label in zip(self.x.tolist(), self.y.tolist(), strict=True):
-            scores = [
-                sum((Decimal(a) * b for a, b in zip(row, points[k::size], strict=True)), Decimal(0))
-                for k in range(size)
-            ]
-            if isinstance(self.loss, SoftmaxCrossEntropy):
-                total += self.loss.precise(scores, Decimal(label))
-            else:
-                total += self.loss.precise(scores[0], Decimal(label))
-        return Decimal(self.gamma) * total
-
-
-class _Tangent(NamedTuple):
-    """Where the losses are touched: predictions and slopes of rows, gradient."""
-
-    point: Vector
-    predicted: Predictions
-    slopes: Predictions
-    gradient: Vector
-
-
-class _Point:
-    """A Gaussian proposal: its doubles, and the real numbers behind them."""
-
-    def __init__(self, law: _Gaussian, values: Vector, origins: list[tuple[Normals, int]]) -> None:
-        self.law, self.values, self._origins = law, values, origins
-
-    def real(self, index: int, bits: int) -> Enclosed:
-        """One coordinate and its error, which digits of the normal number leave."""
-        ball, place = divmod(index, len(self.values) // len(self._origins))
-        normals, attempt = self._origins[ball]
-        z, error = normals.normal((attempt, ball, place), bits)
-        sd = Decimal(float(self.law.deviation[index]))
-        return Decimal(float(self.law.centre[index])) + sd * z, sd * error
-
-    @property
-    def error(self) -> float:
-        """Distance of the doubles from the real numbers."""
-        sd, centre = self.law.deviation, self.law.centre
-        return float(
-            (ACCURACY + 2 * UNIT) * (_norm(sd) + _norm(self.values - centre))
-            + 2 * UNIT * _norm(self.values)
-        )
-
-
-class _Gaussian(NamedTuple):
-    """``N(centre, deviation^2)``; inside balls times ``exp(tilt |x - middle|^2)``."""
-
-    centre: Vector
-    deviation: Vector
-    tilt: Float[np.ndarray, " balls"]
+# On balls Newton's steps take as long as a tangent of so many numbers.
+LONG = 200_000
+# Newton's steps to an anchor, and the most parameters that it is computed for.
+NEWTON, LARGEST = 3, 1000
 
 
 class ProximalSampler:
@@ -133,7 +45,9 @@ class ProximalSampler:
         self.num_proposals = 0
         self.is_bounded = not math.isinf(prior.radius)
         self.pull = 0.0 if math.isinf(plan.step) else 1 / plan.step
-        self._slope = np.zeros(prior.dim)  # at the last anchor
+        self._last: Tangent | None = None  # at the last anchor
+        # Hessian of ``f + |. - y|^2 / (2 h)`` at the start; on all of space its inverse.
+        self._hessian: Float[np.ndarray, "dim dim"] | None = None
 
     def draw(self) -> Vector:
         """Draw once, on the lattice."""
@@ -150,7 +64,7 @@ class ProximalSampler:
 
     # The start and the two steps.
 
-    def _start(self) -> _Point:
+    def _start(self) -> Proposal:
         """Draw from the quadratic above the potential, at a point near the minimum."""
         prior, total = self.prior, self.total
         assert total is not None
@@ -168,9 +82,15 @@ class ProximalSampler:
             prior.project(prior.centre),
         )
         centre = place - gradient(place) / upper
+        self._last = total.tangent(place)
+        is_long = (prior.dim + 10) * len(total.y) > LONG
+        if prior.dim <= LARGEST and (is_long or not self.is_bounded):
+            found = np.diag(prior.precision + self.pull) + total.hessian(self._last)
+            self._hessian = found if self.is_bounded else np.linalg.inv(found)
+            self._top = float(np.linalg.norm(found, 2))
         return self._inside(self._law(centre, upper**-0.5))
 
-    def _move(self, y: Vector) -> _Point:
+    def _move(self, y: Vector) -> Proposal:
         """Draw from ``exp(-f(x) - |x - y|^2 / (2 h))`` on the set."""
         prior, total = self.prior, self.total
         stiff = prior.precision + self.pull
@@ -179,60 +99,82 @@ class ProximalSampler:
             return self._inside(self._law(base / stiff, stiff**-0.5))
         tangent = self._anchor(total, base, stiff)
         law = self._law((base - tangent.gradient) / stiff, stiff**-0.5)
-        test = _Test(self, total, y, tangent, law)
+        step = SecondStep(prior, self.plan, self.source, total, y, tangent, law)
+        acceptance = step.acceptance()
         while True:
             point = self._inside(law)
             self.num_proposals += 1
-            if test.accepts(point):
+            if acceptance.accepts(point):
                 return point
 
-    def _anchor(self, total: TotalLoss, base: Vector, stiff: Vector) -> _Tangent:
+    def _anchor(self, total: TotalLoss, base: Vector, stiff: Vector) -> Tangent:
         """Descend until the tangent is nearly as good as at the minimum.
 
-        A projected step over the mean of smallest and largest curvature takes at least a third off
-        the distance. The slope at the last anchor is a good guess of where to begin.
+        A few steps, from the last anchor on, are Newton's with the Hessian at the start. Where that
+        does not do, a projected step over the mean of smallest and largest curvature takes at least
+        a third off the distance.
         """
-        prior = self.prior
-        weight = stiff + 0.5 * self.plan.smoothness
-        z = prior.project((base - self._slope) / stiff)
+        prior, last = self.prior, self._last
+        weight, count = stiff + 0.5 * self.plan.smoothness, 0
+        z, slope = (prior.centre, 0.0) if last is None else (last.point, last.gradient)
+        gradient = slope + stiff * z - base
         while True:
+            if self._hessian is not None and count < NEWTON:
+                z = self._newton(z, gradient, stiff)
+            else:
+                z = prior.project(z - gradient / (weight if count else stiff))
+            count += 1
             tangent = total.tangent(z)
             gradient = tangent.gradient + stiff * z - base
             slack = 0.5 * float(np.sum(gradient**2 / stiff))
             if slack > ANCHOR_SLACK and self.is_bounded:
                 slack = prior.slack(z, gradient, stiff, None)
             if slack <= ANCHOR_SLACK:
-                self._slope = tangent.gradient
+                self._last = tangent
                 return tangent
-            z = prior.project(z - gradient / weight)
+
+    def _newton(self, z: Vector, gradient: Vector, stiff: Vector) -> Vector:
+        """Minimum on the set of the quadratic at a point, about."""
+        hessian, prior = self._hessian, self.prior
+        assert hessian is not None
+        if not self.is_bounded:
+            return np.asarray(z - hessian @ gradient)
+        return _minimize(
+            lambda at: gradient + hessian @ (at - z),
+            prior,
+            np.full(prior.dim, self._top),
+            lambda at, slope: prior.slack(at, slope, stiff, None),
+            0.25 * ANCHOR_SLACK,
+            z,
+        )
 
     # Gaussian laws inside balls.
 
-    def _law(self, centre: Vector, deviation: Vector) -> _Gaussian:
+    def _law(self, centre: Vector, deviation: Vector) -> Gaussian:
         """Choose what ``N(centre, deviation^2)`` restricted to the set is proposed by."""
         prior = self.prior
         if not self.is_bounded:
-            return _Gaussian(centre, deviation, np.zeros(1))
+            return Gaussian(centre, deviation, np.zeros(1))
         away, wide = prior.by_ball(centre - prior.middle), prior.by_ball(deviation)[:, 0]
         size = away.shape[1]
         square, spread = np.sum(away**2, axis=1), size * wide**2
         # The root of |v|^2 / c^2 + size s^2 / c = R^2: the mean square of what is proposed.
         root = np.sqrt(spread**2 + 4 * prior.radii**2 * square)
         shrink = np.maximum(1.0, (spread + root) / (2 * prior.radii**2))
-        return _Gaussian(
+        return Gaussian(
             prior.middle + (away / shrink[:, None]).reshape(-1),
             np.repeat(wide / np.sqrt(shrink), size),
             (shrink - 1) / (2 * wide**2),
         )
 
-    def _inside(self, law: _Gaussian) -> _Point:
+    def _inside(self, law: Gaussian) -> Proposal:
         """Draw from a law restricted to the set."""
         prior = self.prior
         balls, size = len(prior.radii), prior.dim // len(prior.radii)
         if not self.is_bounded:
             normals = Normals((1, balls, size), self.source)
             values = law.centre + law.deviation * normals.values.reshape(-1)
-            return _Point(law, values, [(normals, 0)])
+            return Proposal(law, values, [(normals, 0)])
         values, origins = np.empty((balls, size)), {}
         is_open = np.ones(balls, bool)
         count = 4
@@ -245,9 +187,9 @@ class ProximalSampler:
                     origins[ball] = (found.normals, attempt)
                     is_open[ball] = False
             count = min(2 * count, 64)
-        return _Point(law, values.reshape(-1), [origins[ball] for ball in range(balls)])
+        return Proposal(law, values.reshape(-1), [origins[ball] for ball in range(balls)])
 
-    def _cut_off(self, point: _Point) -> Vector:
+    def _cut_off(self, point: Proposal) -> Vector:
         """Round the real number to the lattice, towards the middle of its ball."""
         spacing, found = self.plan.spacing, np.empty(self.prior.dim)
         for j, value in enumerate(point.values.tolist()):
@@ -261,7 +203,7 @@ class ProximalSampler:
                 def margin(bits: int, j: int = j, near: int = near) -> Enclosed:
                     real, error = point.real(j, bits)
                     edge = Decimal(float(self.prior.middle[j])) + near * Decimal(spacing)
-                    return real - edge, error + _least(real)
+                    return real - edge, error + least(real)
 
                 steps = near - 0.5 if is_below(margin) else near + 0.5
             found[j] = middle + math.trunc(steps) * spacing
@@ -271,7 +213,7 @@ class ProximalSampler:
 class _Block:
     """Proposals for every ball at once, and which of them are kept inside."""
 
-    def __init__(self, sampler: ProximalSampler, law: _Gaussian, count: int) -> None:
+    def __init__(self, sampler: ProximalSampler, law: Gaussian, count: int) -> None:
         prior = sampler.prior
         self.prior, self.law = prior, law
         shape = (count, len(prior.radii), prior.dim // len(prior.radii))
@@ -289,7 +231,7 @@ class _Block:
         of_gap = (2 * away + error) * error + (shape[2] + 8) * UNIT * (prior.radii**2 + away**2)
         chance = -np.log(self.uniforms.values)
         short = law.tilt * gap - chance
-        of_short = law.tilt * of_gap + 8 * UNIT * (1 + chance + law.tilt * np.abs(gap))
+        of_short = law.tilt * of_gap + LOGARITHM * (1 + chance + law.tilt * np.abs(gap))
         self.is_kept = (gap > of_gap) & (short < -of_short)
         self.is_open = ~self.is_kept & (gap >= -of_gap) & (short <= of_short)
 
@@ -303,7 +245,7 @@ class _Block:
     def _decide(self, attempt: int, ball: int) -> bool:
         """Whether it is inside and kept there, by digits."""
         prior, size = self.prior, self.values.shape[2]
-        point = _Point(self.law, self.law.centre, [(self.normals, attempt)] * len(prior.radii))
+        point = Proposal(self.law, self.law.centre, [(self.normals, attempt)] * len(prior.radii))
 
         def gap(bits: int) -> Enclosed:
             square = error = Decimal(0)
@@ -312,128 +254,14 @@ class _Block:
                 away = real - Decimal(float(prior.middle[j]))
                 square, error = square + away * away, error + (2 * abs(away) + off) * off
             radius = Decimal(float(prior.radii[ball]))
-            return radius * radius - square, error + _least(square + radius)
+            return radius * radius - square, error + least(square + radius)
 
         def short(bits: int) -> Enclosed:
             (space, error), tilt = gap(bits), Decimal(float(self.law.tilt[ball]))
             chance, off = self.uniforms.exponential((attempt, ball), bits)
-            return tilt * space - chance, tilt * error + off + _least(tilt * space)
+            return tilt * space - chance, tilt * error + off + least(tilt * space)
 
         return not is_below(gap) and is_below(short)
-
-
-class _Test:
-    """Acceptance of proposals: what the losses are above their tangent, against an exponential.
-
-    Exactly, with ``q`` the quadratics that make up prior, first step and proposals, it is what
-    ``losses + q`` is above its value at the anchor, and a constant that no rounding of the tangent
-    outweighs.
-    """
-
-    def __init__(
-        self,
-        sampler: ProximalSampler,
-        total: TotalLoss,
-        y: Vector,
-        tangent: _Tangent,
-        law: _Gaussian,
-    ) -> None:
-        self.sampler, self.total, self.y, self.law = sampler, total, y, law
-        prior, pull, z = sampler.prior, sampler.pull, tangent.point
-        self.anchor = z
-        values = total.values(tangent.predicted)
-        self.value, self.size = float(values.sum()), float(np.abs(values).sum())
-        # Rounding: of sums of so many numbers, in any order, and of functions of them.
-        self.unit = (sum(total.x.shape) + total.num_scores + 64) * 2 * UNIT
-        self.length = _norm(z)
-        self.largest = float(np.abs(total.y).max())
-        # Differences of shares and labels, or of predictions and labels, err by units of what is
-        # subtracted, however small they are.
-        weight, bend = total.gamma * len(total.y), sampler.plan.smoothness / total.x_bound**2
-        self.slopes = float(np.abs(tangent.slopes).sum()) + 2 * weight
-        self.slopes += bend * (total.x_bound * self.length + self.largest)
-        if total.num_scores > 1:
-            self.largest += 1.0  # of logarithms of sums
-        tilt = np.repeat(2 * law.tilt, prior.dim // len(law.tilt))
-        narrow = law.deviation**-2.0
-        self.linear = (
-            prior.precision * (z - prior.centre)
-            + pull * (z - y)
-            - narrow * (z - law.centre)
-            + tilt * (z - prior.middle)
-        )
-        self.heavy = float(np.max(prior.precision + narrow + tilt)) + pull
-        far = sum(map(_norm, (z, prior.centre, y, law.centre, prior.middle)))
-        self.force = self.heavy * far + total.x_bound * self.slopes
-        self.reach = 2 * prior.radius
-        if not sampler.is_bounded:
-            self.reach = _norm(law.centre - z)
-            self.reach += float(law.deviation.max()) * (math.sqrt(prior.dim) + 2 * FAR)
-        # What the tangent's rounding may take away within reach, twice.
-        self.constant = 2 * self.unit * self.reach * (self.force + self.heavy * self.reach)
-
-    def accepts(self, point: _Point) -> bool:
-        """Whether a proposal is taken."""
-        sampler, total, x, z = self.sampler, self.total, point.values, self.anchor
-        values = total.values(total.predict(x))
-        above = float(values.sum()) - self.value + float(self.linear @ (x - z)) + self.constant
-        move = _norm(x - z)
-        length = total.x_bound * (_norm(x) + self.length) + self.largest
-        steep = total.gamma * len(total.y) + self.slopes
-        steep += sampler.plan.smoothness * move / total.x_bound
-        doubt = self.unit * (
-            float(np.abs(values).sum())
-            + self.size
-            + steep * length
-            + (self.force + self.heavy * move) * move
-        )
-        error = point.error
-        climb = sampler.plan.smoothness * (move + error) + 2 * self.unit * self.force
-        doubt += climb * error
-        uniform = Uniforms((1,), sampler.source)
-        chance = -math.log(float(uniform.values[0]))
-        doubt += 8 * UNIT * (1 + chance + abs(above))
-        if abs(above - chance) > doubt:
-            return above < chance
-
-        def margin(bits: int) -> Enclosed:
-            reals = [point.real(j, bits) for j in range(len(x))]
-            at, off = [real for real, _ in reals], sum((e for _, e in reals), Decimal(0))
-            exact = self._potential(at) - self._potential([Decimal(v) for v in z.tolist()])
-            wait, error = uniform.exponential((0,), bits)
-            # The slope in between, bounded as above.
-            error += off * Decimal(2 * climb + 1)
-            error += _least(
-                Decimal(self.size + (self.force + self.heavy * self.reach) * self.reach)
-            )
-            return exact + Decimal(self.constant) - wait, error
-
-        return is_below(margin)
-
-    def _potential(self, point: list[Decimal]) -> Decimal:
-        """Losses, prior and first step over the proposals' density, to decimal's digits."""
-        prior, law = self.sampler.prior, self.law
-        size = prior.dim // len(prior.radii)
-        half, found = Decimal("0.5"), self.total.precise(point)
-        h = None if self.sampler.pull == 0 else Decimal(self.sampler.plan.step)
-        for j, at in enumerate(point):
-            precision, sd = Decimal(float(prior.precision[j])), Decimal(float(law.deviation[j]))
-            found += half * precision * (at - Decimal(float(prior.centre[j]))) ** 2
-            if h is not None:
-                found += half * (at - Decimal(float(self.y[j]))) ** 2 / h
-            found -= half * ((at - Decimal(float(law.centre[j]))) / sd) ** 2
-            tilt = Decimal(float(law.tilt[j // size]))
-            found += tilt * (at - Decimal(float(prior.middle[j]))) ** 2
-        return found
-
-
-def _norm(vector: Vector) -> float:
-    return math.sqrt(float(vector @ vector))
-
-
-def _least(size: Decimal) -> Decimal:
-    """Bound on what decimal's rounding does to sums of numbers of this size."""
-    return (abs(size) + 1) * Decimal(10) ** (25 - getcontext().prec)
 
 
 # Steps before acceleration is given up for what is sure to arrive, and steps between two looks.

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, getcontext, localcontext
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float, UInt
+from jaxtyping import Float, Int, UInt
 from scipy.special import ndtri
 
 from gibbs_dp.privacy.noise import Bits, Noise
@@ -24,9 +24,15 @@ from gibbs_dp.privacy.noise import Bits, Noise
 # SciPy's inverse of the normal distribution function errs by less, in units of max(1, |z|); 5e-16
 # is seen, a seventh of it.
 ACCURACY = 2.0**-48
+# NumPy's logarithms, and this library's of its losses, err by less, in the same units.
+LOGARITHM = 2.0**-46
 # Digits of a uniform number behind its leading zeros, so that its double is as good as any.
 SIGNIFICANT = 2**54
 WORD = 64
+# Mean of the Poisson numbers.
+RATE = 32
+# Error of a double near a uniform number or a chance.
+POISSON_DOUBT = 2.0**-50
 
 Enclosed = tuple[Decimal, Decimal]  # a real number and the most that it may differ from it
 
@@ -59,6 +65,11 @@ class Uniforms:
             self._digits[index] = digits, count
         return digits, count
 
+    def uniform(self, index: tuple[int, ...], bits: int) -> Enclosed:
+        """Return one number, and how far it may be from what further digits would make it."""
+        digits, count = self.digits(index, bits)
+        return (digits + Decimal("0.5")) / (1 << count), 1 / Decimal(1 << count)
+
     def exponential(self, index: tuple[int, ...], bits: int) -> Enclosed:
         """``-log u``, an exponential number."""
         digits, count = self.digits(index, bits)
@@ -83,6 +94,53 @@ class Normals(Uniforms):
         # Mills' ratio is below 1.26: the quantile moves by less than 1.26 times the tail's share.
         error = Decimal("0.64") / digits if digits > 3 else Decimal("Infinity")
         return (-lower if self._is_high[index] else lower), error
+
+
+def poissons(count: int, source: Noise) -> Int[np.ndarray, " count"]:
+    """Draw independent Poisson numbers of mean `RATE`: the first whose chance exceeds a uniform."""
+    law, uniforms = _poisson_law(), Uniforms((count,), source)
+    found = np.searchsorted(law, uniforms.values - POISSON_DOUBT)
+    for i in np.flatnonzero(law[found] <= uniforms.values + POISSON_DOUBT).tolist():
+
+        def margin(bits: int, i: int = i) -> Enclosed:
+            value, error = uniforms.uniform((i,), bits)
+            chance = _poisson_chances(int(found[i]) + 1)[-1]
+            return value - chance, error + Decimal(10) ** (9 - getcontext().prec)
+
+        while not is_below(margin):
+            found[i] += 1
+    return found
+
+
+def _poisson_chances(count: int) -> list[Decimal]:
+    """Chances of at most 0, 1, ... events, to decimal's digits."""
+    chances, term, total = [], Decimal(-RATE).exp(), Decimal(0)
+    for k in range(count):
+        total += term
+        chances.append(total)
+        term = term * RATE / (k + 1)
+    return chances
+
+
+@lru_cache(maxsize=1)
+def _poisson_law() -> Float[np.ndarray, " k"]:
+    """Return the chances in doubles: the last one is 1."""
+    with localcontext(Context(prec=60)):
+        return np.array([float(chance) for chance in _poisson_chances(6 * RATE)])
+
+
+def whole_numbers(end: int, count: int, source: Noise) -> Int[np.ndarray, " count"]:
+    """Draw whole numbers from 0 to ``end - 1``, uniformly: those of a power of two that are below.
+
+    >>> from gibbs_dp.privacy.noise import SeededNoise
+    >>> np.bincount(whole_numbers(3, 9, SeededNoise(0)), minlength=4).tolist()
+    [4, 1, 4, 0]
+    """
+    shift, found = np.uint64(WORD - max(1, (end - 1).bit_length())), np.empty(0, np.int64)
+    while len(found) < count:
+        words = np.frombuffer(source.bytes(16 * (count - len(found))), np.uint64) >> shift
+        found = np.append(found, words[words < end].astype(np.int64))
+    return found[:count]
 
 
 def is_below(margin: Callable[[int], Enclosed]) -> bool:

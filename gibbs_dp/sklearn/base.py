@@ -20,7 +20,7 @@ from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.ledger import Ledger
 from gibbs_dp.privacy.noise import Noise, SecretNoise, SeededNoise
 from gibbs_dp.privacy.releases.arguments import require_accepted
-from gibbs_dp.privacy.releases.method import EXACT_DRAW, FLOAT_ARITHMETIC, IDEALIZATIONS
+from gibbs_dp.privacy.releases.method import FLOAT_ARITHMETIC, IDEALIZATIONS
 from gibbs_dp.privacy.table import dataset_size
 from gibbs_dp.sklearn.plan import SECRET, Draw, Family, leak, warn_again
 
@@ -100,13 +100,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -- what fits do ---------------------------------------------------------------------
 
-    def _check_target(self, rows: int) -> tuple[int, bool]:
-        """Check what is asked for; return the public ``n``, and whether draws must be proven."""
+    def _check_target(self, rows: int) -> int:
+        """Check what is asked for; return the public ``n``."""
         checks.adjacency(self.adjacency)
         checks.positive("epsilon", self.epsilon)
         checks.unit_interval("delta", self.delta)
         require_accepted(self.accept, {})
-        return dataset_size(rows, self.adjacency, self.n), EXACT_DRAW not in self.accept
+        return dataset_size(rows, self.adjacency, self.n)
 
     def _noise(self, leaks: list[str]) -> Noise:
         """Return the source of randomness; a seeded one voids the guarantee, and says so."""

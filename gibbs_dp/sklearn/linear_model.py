@@ -16,6 +16,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import LinearLoss, as_loss
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.releases.arguments import hidden_settings
+from gibbs_dp.privacy.releases.method import EXACT_DRAW, FLOAT_ARITHMETIC
 from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
@@ -88,7 +89,7 @@ class PrivateLinearModel(PrivateEstimator):
         is_read: Bool[np.ndarray, " rows"] | None = None,
     ) -> None:
         """Plan, charge and draw, and set coefficients."""
-        n, needs_proof = self._check_target(len(rows))
+        n = self._check_target(len(rows))
         if self.mechanism not in MECHANISMS:
             raise ValueError(
                 f"mechanism: {self.mechanism!r} is none of {', '.join(MECHANISMS)}; use 'auto'."
@@ -101,7 +102,8 @@ class PrivateLinearModel(PrivateEstimator):
             num_outputs=num_outputs,
             adjacency=self.adjacency,
             num_draws=checks.count("num_draws", self.num_draws),
-            needs_proof=needs_proof,
+            needs_proof=EXACT_DRAW not in self.accept,
+            needs_rounding=FLOAT_ARITHMETIC not in self.accept,
         )
         # What the rule likes best, where its draws can be proven, or need not be.
         free = replace(facts, needs_proof=False)

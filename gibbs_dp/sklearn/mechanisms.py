@@ -172,7 +172,7 @@ def plan_direction(facts: Facts, y_range: tuple[float, float]) -> Plan:
 # The posterior of a loss on a ball or under a Gaussian prior.
 
 # Work of proven draws that chains are left for, as `ProvenDraw.max_work`: some three seconds.
-QUICK_WORK = 3e8
+QUICK_WORK = 5e9
 # Draws of chains are rounded to multiples of its inverse.
 COARSENESS = 2.0**24
 
@@ -211,7 +211,8 @@ def plan_posterior(
     if facts.needs_proof:
         raise NotProvenError(
             "accept: here mechanism 'posterior' takes a chain's draws for exact ones; accept "
-            "'exact-draw', or use 'gaussian', 'direction', 'chain' or 'rejection'."
+            "'exact-draw' (under pure DP, of few rows, 'float-arithmetic' is enough), or use "
+            "'gaussian', 'direction', 'chain' or 'rejection'."
         )
     found = facts.calibrate(posterior, domain)
 
@@ -237,30 +238,36 @@ class NotProvenError(ValueError):
 
 
 def _proven(facts: Facts, posterior: GibbsPosterior, domain: Domain, words: str) -> Plan | None:
-    """Plan draws of the proximal sampler; None where it does not apply, or would take long."""
-    if facts.delta == 0:
-        return None  # pure DP takes it too many rounds
+    """Plan draws of the proximal sampler; None where it does not apply, or would take long.
+
+    Rounds under pure DP grow with the square of the rows: there it is for who wants no chains, and
+    its rounding has to be accepted.
+    """
+    if facts.delta == 0 and not facts.needs_proof:
+        return None
+    asked = {"epsilon": facts.epsilon, "delta": facts.delta}
     request = ReleaseRequest(
         posterior,
         facts.n,
         domain,
         facts.adjacency,
         facts.num_draws,
-        {"epsilon": facts.epsilon, "delta": facts.delta},
+        asked if facts.delta > 0 else {"pure_epsilon": facts.epsilon},
     )
     try:
         plan = ProvenDraw(MAX_WORK if facts.needs_proof else QUICK_WORK).plan_proximal(request)
     except ValueError:
         return None
-    if plan.idealizations:
+    if plan.idealizations and facts.needs_rounding:
         return None
+    how = "within a proven total variation" if facts.delta > 0 else "whose density is proven"
 
     def draw(x: np.ndarray, y: np.ndarray, noise: Noise) -> Thetas | None:
         return np.asarray(plan.draw(posterior, (x, y), noise))
 
     return Plan(
         "posterior",
-        f"{words}; drawn by the proximal sampler, within a proven total variation",
+        f"{words}; drawn by the proximal sampler, {how}",
         posterior,
         domain,
         plan.guarantee,

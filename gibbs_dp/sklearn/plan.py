@@ -36,7 +36,8 @@ class Facts:
     """Public facts of a fit, on which alone its plan may depend.
 
     ``n`` is a public upper bound under add-remove; ``num_features`` counts the intercept;
-    ``num_outputs`` is 1, or the number of classes where there are more than two.
+    ``num_outputs`` is 1, or the number of classes where there are more than two. Draws must be
+    proven where "exact-draw" is not accepted, their rounding where "float-arithmetic" is not.
     """
 
     n: int
@@ -47,6 +48,7 @@ class Facts:
     adjacency: Adjacency = "replace-one"
     num_draws: int = 1
     needs_proof: bool = False
+    needs_rounding: bool = True
 
     @property
     def dim(self) -> int:

@@ -220,6 +220,21 @@ def test_without_exact_draws_no_chain_runs():
         GibbsClassifier(mechanism="posterior", **settings).fit(x, y)
 
 
+def test_pure_draws_of_few_rows_are_proven_but_for_rounding():
+    """By their density on a ball; of many rows that takes too long, and a chain is refused."""
+    x, y = blobs(60, dim=1)
+    settings = {"bounds": (-3, 3), "classes": [0, 1], "mechanism": "posterior"}
+    settings |= {"theta_bound": 1.0, "loss": "logistic"}
+    model = GibbsClassifier(1.0, accept=("float-arithmetic",), **settings).fit(x, y)
+    assert model.guarantee_.mechanism == "proven draw"
+    assert (model.guarantee_.pure_epsilon, model.guarantee_.delta) == (1.0, 0.0)
+    with pytest.raises(ValueError, match="'posterior' takes a chain's draws for exact ones"):
+        GibbsClassifier(1.0, accept=(), **settings).fit(x, y)
+    x, y = blobs(20_000, dim=1)
+    with pytest.raises(ValueError, match="'posterior' takes a chain's draws for exact ones"):
+        GibbsClassifier(1.0, accept=("float-arithmetic",), **settings).fit(x, y)
+
+
 @pytest.mark.trust  # 300 draws of each of two kinds
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_proven_draws_are_made_by_default_and_are_of_the_posterior(monkeypatch):
@@ -232,7 +247,7 @@ def test_proven_draws_are_made_by_default_and_are_of_the_posterior(monkeypatch):
     y = (x[:, 0] > 0).astype(int)
     found = {"proven draw": [], "exact draw": []}
     for mechanism, draws in found.items():
-        monkeypatch.setattr(mechanisms, "QUICK_WORK", 5e9 * (mechanism == "proven draw"))
+        monkeypatch.setattr(mechanisms, "QUICK_WORK", 1e12 * (mechanism == "proven draw"))
         mechanisms.make_plan.cache_clear()
         for seed in range(12):
             model = GibbsClassifier(

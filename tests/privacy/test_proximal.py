@@ -19,7 +19,7 @@ from gibbs_dp.model.losses import (
     SoftmaxCrossEntropy,
     Squared,
 )
-from gibbs_dp.privacy import proximal, proximal_sampler
+from gibbs_dp.privacy import proximal, proximal_acceptance, proximal_sampler, reals
 from gibbs_dp.privacy.noise import SeededNoise
 from gibbs_dp.privacy.proximal import (
     QuadraticPrior,
@@ -28,7 +28,8 @@ from gibbs_dp.privacy.proximal import (
     plan_proximal,
     start_divergence,
 )
-from gibbs_dp.privacy.proximal_sampler import ProximalSampler, TotalLoss
+from gibbs_dp.privacy.proximal_acceptance import Acceptance, SecondStep, TotalLoss
+from gibbs_dp.privacy.proximal_sampler import ProximalSampler
 
 
 def vector(*values):
@@ -242,9 +243,11 @@ def second_steps(name, count=500):
     return found, conditional(run, y, ends)
 
 
+@pytest.mark.parametrize("is_thinned", [False, True])
 @pytest.mark.parametrize("name", STEPS)
-def test_the_second_step_has_its_law(name):
+def test_the_second_step_has_its_law(monkeypatch, name, is_thinned):
     """500 of them against quadrature, far from where they go; a false alarm has 1e-6."""
+    monkeypatch.setattr(proximal_acceptance, "FEW", -math.inf if is_thinned else math.inf)
     assert stats.kstest(*second_steps(name)).pvalue > 1e-6
 
 
@@ -275,7 +278,7 @@ def test_softmax_of_two_classes_is_logistic():
 
 
 def test_softmax_without_its_test_is_caught(monkeypatch):
-    monkeypatch.setattr(proximal_sampler._Test, "accepts", lambda self, point: True)
+    monkeypatch.setattr(Acceptance, "accepts", lambda self, point: True)
     monkeypatch.setattr(proximal_sampler, "ANCHOR_SLACK", 3.0)
     found, laws = softmax_steps(vector(-1.5, 1.0), 1500)
     assert stats.kstest(found[:, 0], laws[0]).pvalue < 1e-6
@@ -479,7 +482,8 @@ def test_slopes_err_by_no_more_than_is_allowed_for(loss, at, slope):
     tangent = run.total.tangent(vector(at))
     stiff = run.prior.precision + run.pull
     law = run._law((vector(at) - tangent.gradient) / stiff, stiff**-0.5)
-    test = proximal_sampler._Test(run, run.total, vector(at), tangent, law)
+    step = SecondStep(run.prior, run.plan, run.source, run.total, vector(at), tangent, law)
+    test = Acceptance(step)
     exact = rows * Decimal(gamma) * slope(Decimal(at))
     error = abs(Decimal(float(tangent.gradient[0])) - exact)
     assert 0 < error < Decimal(test.unit * test.slopes)
@@ -509,9 +513,11 @@ LOSSES = (Logistic(), Huber(0.5), Squared(), Poisson(), GaussianNLL(0.5), Linear
 LOSSES += (SoftmaxCrossEntropy(3),)  # of one feature: three parameters too
 
 
+@pytest.mark.parametrize("is_thinned", [False, True])
 @pytest.mark.parametrize("name", SETS)
-def test_digits_decide_as_doubles_do(monkeypatch, name):
+def test_digits_decide_as_doubles_do(monkeypatch, name, is_thinned):
     """All decisions of 4 rounds once by doubles and once by digits: the same points."""
+    monkeypatch.setattr(proximal_acceptance, "FEW", -math.inf if is_thinned else math.inf)
     asked = []
     real = proximal_sampler.is_below
 
@@ -519,16 +525,23 @@ def test_digits_decide_as_doubles_do(monkeypatch, name):
         asked.append(margin)
         return real(margin)
 
-    monkeypatch.setattr(proximal_sampler, "is_below", counted)
+    for module in (proximal_sampler, proximal_acceptance):
+        monkeypatch.setattr(module, "is_below", counted)
     for loss in LOSSES:
         x, y = (X3[:, :1], CLASSES) if loss.labels == "classes" else (X3, LABELS[:12])
         run = sampler(SETS[name], loss, 0.7, x, y, smooth=SMOOTHNESS.get(type(loss), 1))
         points = []
         for accuracy in (2.0**-48, 1e3):  # what no double is good enough for
+            # Of normal numbers and logarithms; how far proposals are, which thinning goes by, and
+            # what it looks at stay the same.
             monkeypatch.setattr(proximal_sampler, "ACCURACY", accuracy)
+            if not is_thinned:
+                monkeypatch.setattr(proximal_acceptance, "ACCURACY", accuracy)
+            monkeypatch.setattr(proximal_acceptance, "LOGARITHM", accuracy)
+            monkeypatch.setattr(reals, "POISSON_DOUBT", min(accuracy / 4, 1.0))
             asked.clear()
             for seed in range(4):
-                run.source, run._slope = TwoSources(seed), np.zeros(3)  # the same anchor
+                run.source, run._last = TwoSources(seed), None  # the same anchor
                 point = run._move(vector(0.3, -0.2, 0.1))
                 points.append((point.values, run._cut_off(point)))
             assert (len(asked) > 0) == (accuracy > 1)

@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gibbs_dp.privacy import reals
 from gibbs_dp.privacy.noise import SeededNoise
-from gibbs_dp.privacy.reals import ACCURACY, Normals, Uniforms, is_below, normal_quantile
+from gibbs_dp.privacy.reals import (
+    ACCURACY,
+    RATE,
+    Normals,
+    Uniforms,
+    is_below,
+    normal_quantile,
+    poissons,
+    whole_numbers,
+)
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
 
@@ -94,3 +104,35 @@ def test_close_calls_take_more_digits():
 
     assert not is_below(margin)
     assert spent == [128, 256]
+
+
+class Later(SeededNoise):
+    """Digits that are asked for later come from elsewhere: the first ones stay the same."""
+
+    def bits(self, count):
+        return SeededNoise(9).bits(count)
+
+
+@pytest.mark.parametrize("is_by_digits", [False, True])
+def test_poisson_numbers_have_their_law(monkeypatch, is_by_digits):
+    """Against SciPy's by chi-squared; a false alarm has 1e-6. The same numbers by digits alone."""
+    count = 60 if is_by_digits else 20_000
+    plain = poissons(count, SeededNoise(5))
+    if is_by_digits:
+        monkeypatch.setattr(reals, "POISSON_DOUBT", 0.3)
+        np.testing.assert_array_equal(poissons(count, Later(5)), plain)
+        return
+    edges = np.array([22, 26, 29, 31, 33, 36, 40])
+    shares = np.diff(stats.poisson(RATE).cdf(edges), prepend=0.0, append=1.0)
+    seen = np.bincount(np.searchsorted(edges, plain), minlength=8)
+    assert stats.chisquare(seen, shares * count).pvalue > 1e-6
+    assert stats.chisquare(np.roll(seen, 1), shares * count).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("end", [1, 2, 5, 1000])
+def test_whole_numbers_are_uniform(end):
+    """By chi-squared; a false alarm has 1e-6."""
+    found = whole_numbers(end, 40 * end, SeededNoise(3))
+    seen = np.bincount(found, minlength=end)
+    assert len(seen) == end
+    assert end == 1 or stats.chisquare(seen).pvalue > 1e-6

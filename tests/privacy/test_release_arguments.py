@@ -121,7 +121,10 @@ PROVEN = {
     "huge": ({"epsilon": 1e300}, "epsilon: one above 600"),
     "tiny": ({"delta": 1e-300}, "delta: below 1e-280"),
     "kinked": ({"posterior": KINKED}, "proven draws are for half squared distances, softmax"),
-    "work": ({"max_work": 1e3}, "max_work: proven draws would take"),
+    "work": (
+        {"max_work": 1e3},
+        "max_work: proven draws would take .* about 1 min on one core, which",
+    ),
     "ledger": ({"ledger": None}, "ledger: give a gibbs_dp.Ledger"),
 }
 WAYS = {

@@ -31,7 +31,8 @@ from gibbs_dp.privacy.constants import on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.noise import SECRET, Noise
 from gibbs_dp.privacy.proximal import ProximalPlan, QuadraticPrior, plan_proximal
-from gibbs_dp.privacy.proximal_sampler import ProximalSampler, TotalLoss
+from gibbs_dp.privacy.proximal_acceptance import TotalLoss
+from gibbs_dp.privacy.proximal_sampler import ProximalSampler
 from gibbs_dp.privacy.releases.arguments import check_fits
 from gibbs_dp.privacy.releases.method import (
     FLOAT_ARITHMETIC,
@@ -49,17 +50,20 @@ from gibbs_dp.sampling.unadjusted import require_langevin
 SHARES = (0.02, 0.1, 0.5)
 # Share of a pure epsilon that the distance may take.
 PURE_SHARE = 1e-6
-# Work of a round beside the data's numbers, in those.
-OVERHEAD = 20_000
-MAX_WORK = 5e9
+# Work of a round: rows and parameters, each with what they are to be added for the rest.
+MORE_ROWS, MORE_PARAMETERS = 20_000, 30
+MAX_WORK = 1e11
+# Of one unit of work, about.
+NANOSECONDS = 0.8
 REAL_NUMBERS = {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]}
 
 SOURCES = "(Lee, Shen & Tian 2021; Chen, Chewi, Salim & Wibisono 2022)"
 COMPUTER = (
     "the computer: sums, products, quotients and roots of doubles are rounded correctly "
-    "(IEEE 754), NumPy's exponentials and logarithms are right to 2^-46 and SciPy's inverse normal "
-    "distribution function to 2^-48 of themselves, Python's decimal arithmetic is right, and the "
-    "operating system's random bits are independent, uniform and secret"
+    "(IEEE 754), NumPy's exponentials and logarithms and SciPy's logistic function are right to "
+    "2^-46 and SciPy's inverse normal distribution function to 2^-48 of themselves, Python's "
+    "decimal arithmetic is right, and the operating system's random bits are independent, uniform "
+    "and secret"
 )
 PROPOSALS_CAVEAT = (
     "the number of proposals, and with it the running time, depends on the data and on the draw; "
@@ -115,8 +119,8 @@ class ProvenDraw(ReleaseMethod):
     Parameters
     ----------
     max_work
-        Most steps of the proximal sampler, all draws together, times the numbers in the data plus
-        20,000; beyond it the request is refused. The default takes about a minute.
+        Most rounds of the proximal sampler, all draws together, times ``(n + 20,000) (d + 30)``;
+        beyond it the request is refused. The default takes about a minute on one core.
 
     Examples
     --------
@@ -264,12 +268,15 @@ def _plan_proximal(request: ReleaseRequest, facts: _Facts, max_work: float) -> R
             "target: a proven draw has (epsilon, delta)-DP, and on a ball or a box pure DP; give "
             "epsilon and delta, or pure_epsilon there."
         )
-    work = plan.num_steps * request.num_draws * (request.n * facts.prior.dim + OVERHEAD)
+    a_round = (request.n + MORE_ROWS) * (facts.prior.dim + MORE_PARAMETERS)
+    work = plan.num_steps * request.num_draws * a_round
     if work > max_work:
+        minutes = math.ceil(work * NANOSECONDS * 1e-9 / 60)
+        enough = work * 1.01
         raise ValueError(
-            f"max_work: proven draws would take {plan.num_steps:.3g} steps each, {work:.2g} in "
-            f"units of max_work, which is {max_work:.2g}; raise it, lower epsilon, or use "
-            "gibbs_dp.privacy.ExactDraw."
+            f"max_work: proven draws would take {plan.num_steps:.3g} rounds each, about {minutes} "
+            f"min on one core, which ProvenDraw(max_work={enough:.3g}) allows; or lower "
+            "epsilon or narrow the prior, for fewer rounds, or use gibbs_dp.privacy.ExactDraw."
         )
 
     def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
@@ -315,7 +322,9 @@ def _steps(
         # It is a Gaussian law, restricted to the set, and drawn in one step; what rounding does
         # grows with its precision.
         prior, smoothness = prior._replace(precision=prior.precision + weight), 0.0
-    return plan_proximal(prior, smoothness=smoothness, farthest=facts.farthest(weight), **distance)
+    return plan_proximal(
+        prior, smoothness=smoothness, farthest=facts.farthest(weight), rows=request.n, **distance
+    )
 
 
 def _approximate(
