@@ -31,7 +31,7 @@ from gibbs_dp.privacy import ProvenDraw, ReleaseRequest
 from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.releases import method
 from gibbs_dp.privacy.releases.arguments import without_checks
-from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.privacy.releases.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import Target, TotalLoss, draw_posterior
 from gibbs_dp.sklearn.location import GibbsMean, GibbsMedian, draw_median

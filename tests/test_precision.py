@@ -132,7 +132,7 @@ def test_every_product_of_the_comparison_of_datasets_is_exact():
             columns,
         ),
         (tables._point_losses, "posterior", posterior, firsts, columns, points),
-        (tables._swap_terms, "posterior", posterior, firsts, own, columns, draws, gamma),
+        (tables._swap_terms, "posterior", posterior, firsts, own, columns, draws, gamma, None),
         (table_sums._consistency_sums, "", table),
         (table_sums._contrast_sums, "", table, Swaps(ones, ones)),
     ]

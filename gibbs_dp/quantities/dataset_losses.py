@@ -250,12 +250,12 @@ def _swap_terms(
     columns: Int[Array, " columns"],
     draws: Float[Array, "columns chains draws dim"],
     gamma: Float[Array, ""],
-    weight: Float[Array, "columns draws"] | None = None,
+    weight: Float[Array, "columns draws"] | None,
 ) -> Float[Array, "owners columns"]:
     """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``.
 
-    Both are named by their numbers among the first examples. With weights the draws are the points
-    of a sum.
+    Both are named by their numbers among the first examples. Weights, where there are any, are
+    those of the points of a sum.
     """
     others, own = _chosen(firsts, owners), _chosen(firsts, columns)
 

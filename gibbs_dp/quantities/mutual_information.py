@@ -373,7 +373,8 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     firsts, owners = shared.summaries().first, np.arange(size) % count
     losses = point_losses(posterior, firsts, datasets, points)
     draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
-    gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), jnp.ones((), dtype))
+    one = jnp.ones((), dtype)
+    gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), one, None)
     own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
     is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
     table = DensityTable(

@@ -32,8 +32,7 @@ from gibbs_dp.privacy.noise import (
 from gibbs_dp.privacy.releases.arguments import without_checks
 from gibbs_dp.privacy.releases.method import ReleaseRequest
 from gibbs_dp.privacy.releases.proven import MAX_WORK, ProvenDraw
-from gibbs_dp.privacy.releases.rejection import plan_by_rejection
-from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.privacy.releases.rejection import draw_by_rejection, plan_by_rejection
 from gibbs_dp.sampling.unadjusted import run_langevin
 from gibbs_dp.sklearn.chains import (
     BallChart,

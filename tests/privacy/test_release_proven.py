@@ -11,9 +11,8 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy import ProvenDraw
-from gibbs_dp.privacy.releases.rejection import plan_by_rejection, plan_rejection
-from gibbs_dp.sampling import rejection
-from gibbs_dp.sampling.rejection import draw_by_rejection
+from gibbs_dp.privacy.releases import rejection
+from gibbs_dp.privacy.releases.rejection import draw_by_rejection, plan_by_rejection, plan_rejection
 
 UNIT = gdp.Domain(x_bound=1.0)
 LOGISTIC = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(1), 1.0))

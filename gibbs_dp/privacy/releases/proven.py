@@ -3,8 +3,8 @@
 Two samplers. The proximal one (`gibbs_dp.privacy.proximal`) is for convex losses of a linear
 prediction and half squared distances, with a Gaussian prior, a flat one on a ball or a box, or a
 Gaussian one truncated to these; its rounding is part of what is proven. Rejection
-(`gibbs_dp.sampling.rejection`) is for any other strongly convex and smooth potential, of few
-parameters.
+(`gibbs_dp.privacy.releases.rejection`) is for any other strongly convex and smooth potential of
+few parameters.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ from gibbs_dp.privacy.releases.method import (
     ReleasePlan,
     ReleaseRequest,
 )
-from gibbs_dp.privacy.releases.rejection import plan_by_rejection
+from gibbs_dp.privacy.releases.rejection import draw_by_rejection, plan_by_rejection
 from gibbs_dp.privacy.routes import meaningful_epsilon
-from gibbs_dp.sampling.rejection import draw_by_rejection
 from gibbs_dp.sampling.unadjusted import require_langevin
 
 # Shares of delta that distance from the posterior and rounding may take: the first that suffices.
