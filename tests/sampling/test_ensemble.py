@@ -1,5 +1,7 @@
 """Chains that learn from each other: right on hierarchies, by quadrature; and gone on to."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling import ensemble
 
 # Rubin's eight schools.
 Y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -99,6 +102,29 @@ def test_a_correlated_gaussian(recentre):
     assert np.abs((theta.mean(axis=0) - mean) / np.sqrt(np.diag(cov))).max() < 4.5 / least**0.5
     white = np.linalg.solve(np.linalg.cholesky(cov), (theta - mean).T)
     assert np.abs(np.cov(white) - np.eye(5)).max() < 0.15
+
+
+@pytest.mark.parametrize("enough", [0.0, math.inf])
+def test_draws_worth_little_are_made_anew_farther_apart(monkeypatch, enough):
+    """A Gaussian's are worth enough: the first ones, as without the check; else the second ones."""
+
+    def run():  # a loss of its own, and so a program
+        posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, dist.Normal(0.0, 1.0))
+        return gdp.sample(posterior, jnp.ones(3), sampler=gdp.AdaptiveHMC(), key=3)
+
+    usual = run()
+    monkeypatch.setattr(ensemble, "WORTH_ENOUGH", enough)
+    monkeypatch.setattr(ensemble, "SHARE_ENOUGH", enough)
+    draws = run()
+    more = draws.settings["num_gradients"] - usual.settings["num_gradients"]
+    if not enough:
+        assert more == 0
+        np.testing.assert_array_equal(draws.theta, usual.theta)
+    else:  # 4,000 draws of 32 chains
+        assert more == 4 * 125 * draws.settings["num_leapfrog"]
+        error = 4.5 / 1000**0.5  # a false alarm in 10^5, if a quarter of the draws are effective
+        assert abs(draws.theta.mean() - 6 / 7) * 7**0.5 < error
+        assert abs(draws.theta.std() * 7**0.5 - 1.0) < error / 2**0.5
 
 
 def test_nothing_is_compiled_for_other_data_or_another_gamma(monkeypatch):
