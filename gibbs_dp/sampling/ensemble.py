@@ -354,6 +354,14 @@ def _is_astray(
     return is_far & (log_mass < jnp.median(log_mass) - (SMALL + 0.5 * math.sqrt(dim)))
 
 
+def _is_still(
+    u: Float[Array, "kept chains dim"], weight: Float[Array, " kept"]
+) -> Bool[Array, " chains"]:
+    """Chains that a window did not move, in the neck of a funnel say, if it moved most."""
+    is_still = jnp.all((u == u[jnp.argmax(weight)]) | (weight == 0)[:, None, None], axis=(0, 2))
+    return is_still & (jnp.mean(is_still) < 0.5)
+
+
 def _started(
     key: PRNGKeyArray,
     space: _Space,
@@ -432,7 +440,7 @@ def run_ensemble(
         weight = (age < count // 2).astype(dtype)
         to_w = jax.vmap(jax.vmap(space.from_flat, (0, None)), (0, None))
         seen = _seen(to_w(ring.u, state.share), weight)
-        is_astray = _is_astray(seen, ring.energy, weight)
+        is_astray = _is_astray(seen, ring.energy, weight) | _is_still(ring.u, weight)
         chains, num_replaced = _replaced(key, state.chains, is_astray)
         share = state.share
         if recentring is not None:

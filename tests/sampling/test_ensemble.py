@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import ensemble
+from gibbs_dp.sampling import adaptive_hmc, ensemble
+from gibbs_dp.sampling.target import Target
 
 # Rubin's eight schools.
 Y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -125,6 +126,34 @@ def test_draws_worth_little_are_made_anew_farther_apart(monkeypatch, enough):
         error = 4.5 / 1000**0.5  # a false alarm in 10^5, if a quarter of the draws are effective
         assert abs(draws.theta.mean() - 6 / 7) * 7**0.5 < error
         assert abs(draws.theta.std() * 7**0.5 - 1.0) < error / 2**0.5
+
+
+def test_one_of_the_chains_that_a_chain_consists_of_may_be_stuck(monkeypatch):
+    """Chain 9 of 32, of the second of four; a single draw of each is no sign."""
+    target = Target(SCHOOLS, school_data(), jnp.ones(()))
+    inside = SCHOOLS.initial(jax.random.key(0))
+    adapted = ensemble.Adapted(jnp.ones(10), *3 * [jnp.asarray(0)])
+
+    def run(num_draws):
+        u = jax.random.normal(jax.random.key(1), (num_draws, 32, 10))
+        blank = jnp.zeros((num_draws, 32))
+        ring = ensemble.Ring(u.at[:, 9].set(u[0, 9]), blank, blank, blank, jnp.asarray(0))
+        found = ring, target.terms(inside), adapted
+        monkeypatch.setattr(adaptive_hmc, "run_ensemble", lambda *_: found)
+        drawn = gdp.AdaptiveHMC().run(jax.random.key(2), target, inside[None], 4, 8 * num_draws)
+        return drawn.is_stuck.tolist()
+
+    assert run(125) == [False, True, False, False]
+    assert run(1) == [False] * 4
+
+
+def test_chains_that_a_window_did_not_move_are_found_if_it_moved_most():
+    u = jax.random.normal(jax.random.key(1), (50, 8, 2))
+    weight = (jnp.arange(50) >= 25) * 1.0
+    late = u.at[25:, :3].set(u[0, :3])  # only while it counts
+    assert ensemble._is_still(late, weight).tolist() == [True] * 3 + [False] * 5
+    assert not ensemble._is_still(u.at[:25].set(u[0]), weight).any()
+    assert not ensemble._is_still(u.at[25:, :4].set(u[0, :4]), weight).any()
 
 
 def test_nothing_is_compiled_for_other_data_or_another_gamma(monkeypatch):
