@@ -453,6 +453,8 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         return _pack(draws, theta, task, settings)
     is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
+        # Of heavy tails longer trajectories hide from R-hat what they do not reach either.
+        tuning = sampler.default_tuning(posterior.dim)
         draws, theta, rounding = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )

@@ -153,8 +153,8 @@ class HMC(Kernel):
     num_leapfrog
         Steps, and gradients, of a trajectory. ``None``: 3, growing like ``dim ** (1/4)`` above 50
         dimensions; audits take fewer where their pilots accept nearly everything, and
-        ``gibbs_dp.sample`` 5, shorter ones over a longer way, where gradients are a small part of
-        its time.
+        ``gibbs_dp.sample`` 5, shorter ones over a longer way, where the Laplace fit is of use and
+        gradients are a small part of its time.
     jitter
         Relative half-width of the uniform factor on the step size, in [0, 1).
     target_accept
