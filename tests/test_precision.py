@@ -22,7 +22,7 @@ from gibbs_dp.estimators import table_sums
 from gibbs_dp.estimators.table_sums import DensityTable, Swaps
 from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities import dataset_losses as tables
-from gibbs_dp.sampling.sample import _sample_batch_of
+from gibbs_dp.sampling.sample import STATIC, _sample_batch_of
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -104,9 +104,8 @@ def test_every_product_of_other_kernels_is_exact(kernel):
     schedule = make_schedule(sampler.default_tuning(3), 2, 1)
     data = jax.tree.map(lambda a: a[None], examples(jax.random.key(0), 20))
     starts = jnp.zeros((1, 2, 3))
-    names = ("posterior", "sampler", "num_chains", "num_samples", "counts")
     keys = jax.random.split(jax.random.key(1), 1)
-    jaxpr = program(_sample_batch_of, names, "cpu").trace(
+    jaxpr = program(_sample_batch_of, STATIC, "cpu").trace(
         posterior, sampler, 2, 4, data, jnp.ones(()), keys, starts, schedule, None
     )
     assert not inexact(jaxpr.jaxpr)

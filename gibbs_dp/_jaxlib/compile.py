@@ -166,12 +166,14 @@ def program(
     return Program(function, static, backend, is_quick)
 
 
-def on_default_backend(function: Callable[..., Any], *static: str) -> Callable[..., Any]:
-    """Jit for the backend that is the default when it is called."""
+def on_default_backend(
+    function: Callable[..., Any], *static: str, is_quick: bool = False
+) -> Callable[..., Any]:
+    """Jit for the backend that is the default when it is called; ``is_quick``: to compile."""
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        return program(function, static, platform())(*arguments)
+        return program(function, static, platform(), is_quick)(*arguments)
 
     return call
 

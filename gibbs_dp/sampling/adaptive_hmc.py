@@ -163,11 +163,14 @@ class AdaptiveHMC(Sampler):
             return rows.reshape(num_chains, -1, *rows.shape[2:])[:, :num_samples]
 
         u = joined(ring.u)
+        # What ran as one, of which a single draw is no sign.
+        runs = jnp.swapaxes(ring.u, 0, 1) if num_draws > 1 else u
+        is_still = jnp.all(runs == runs[:, :1], axis=(1, 2))
         return Ensemble(
             u=u,
             potential=joined(ring.potential),
             accept_prob=jnp.mean(joined(ring.accept_prob), axis=1),
-            is_stuck=jnp.all(u == u[:, :1], axis=(1, 2)),
+            is_stuck=jnp.any(is_still.reshape(num_chains, -1), axis=1),
             rounding=target.rounding(u[0, -1], reference),
             adapted=adapted,
         )

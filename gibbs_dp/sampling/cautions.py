@@ -35,7 +35,8 @@ AT_ENDS_LIMIT = 0.005
 STUCK_CHAINS = Caution(
     "stuck-chains",
     "{stuck} of {total} chains never moved; lower step_size or reparametrize.",
-    "Every proposal of these chains was refused: they show one point again and again.",
+    "Every proposal of these chains, or of one of those that a chain of AdaptiveHMC consists of, "
+    "was refused: they show one point again and again.",
     "Lower step_size, scale parameters alike, or start elsewhere with init=.",
 )
 DIVERGED_CHAINS = Caution(

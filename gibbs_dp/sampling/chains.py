@@ -345,6 +345,10 @@ class MarkovSampler(ChainSampler[Kernel]):
         """Ask the kernel."""
         return self.kernel.eased(accept_rate, tuning)
 
+    def lengthened(self, tuning: tuple[float, int]) -> tuple[float, int]:
+        """Ask the kernel."""
+        return self.kernel.lengthened(tuning)
+
     def move(
         self,
         key: PRNGKeyArray,

@@ -25,17 +25,19 @@ LENGTHS = (2, 4, 8, 16, 32, 64)
 # Of a longer trajectory's squared jumps per gradient, over the best so far, below which no longer
 # one is tried.
 WORTH_TRYING = 0.5
-# Steps of every chain while it draws, of which few may be kept.
+# Steps of every chain while it draws, of which few may be kept. Where a chain's draws are worth
+# neither as many independent ones nor as large a share of them as independent ones, it draws anew,
+# with times as many steps from one to the next: adaptation took longer than that takes.
 FEWEST_STEPS = 16
+WORTH_ENOUGH, SHARE_ENOUGH, FARTHER = 40.0, 1 / 3, 4
 FIRST_SIZE, FIRST_LENGTH, JITTER = 0.3, 8, 0.3
 # Nats below the others' median, beside twice the dimension, from which a chain is lost.
 LOST = 30.0
 # Robust standard deviations from most others, and nats of mass less, beside half the root of the
 # dimension, at which a chain that a window has not brought back is lost.
 FAR, SMALL = 6.0, 5.0
-# Variance of the chains' means over half a window, in units of the variance within chains, below
-# which chains have mixed: of 25 independent draws it is 0.04.
-MIXES = 0.1
+# Independent draws that half a window, of 25 at least, is worth where chains have mixed.
+MIXES = 10.0
 # Directions in which curvatures are taken at every chain's place.
 PROBES = 4
 
@@ -111,7 +113,7 @@ class _State(NamedTuple):
     scale: Float[Array, "*shape"]  # of whitened coordinates: a lower triangle, or a diagonal
     trials: _Trials
     ring: Ring
-    mixes: Bool[Array, ""]  # the last window's chains agree
+    mixes: Bool[Array, ""]  # chains agree: those of the last window, or their draws
     num_replaced: Int[Array, ""]
     num_gradients: Int[Array, ""]
 
@@ -123,23 +125,25 @@ class _Now(NamedTuple):
     length: Any  # of a trial; 0: the length in use
     ends_window: Any  # its number of transitions, whose second half is learned from; 0: goes on
     ends_trial: Any
+    ends_draws: Any  # for the first time
     rescues: Any  # lost chains are looked for
     is_kept: Any  # the next transition does not take this one's place
-    onward: Any  # what comes next if the chains mix well already, or no longer length is worth it
+    # What comes next if chains mix well already, no longer length is worth it, or draws are enough.
+    onward: Any
 
 
 _KINDS = {bool: bool, int: np.int32}
 
 
-def _plan(patience: int, num_draws: int) -> _Now:
+def _plan(patience: int, num_draws: int, is_fixed: bool) -> _Now:
     """Every transition's part: windows, trials of lengths, the last window, draws."""
-    rows: list[tuple[bool, int, int, bool, bool, bool, str]] = []
+    rows: list[tuple[bool, int, int, bool, bool, bool, bool, str]] = []
     begins: dict[str, int] = {}
 
     def window(count: int, onward: str = "") -> None:
         for i in range(1, count + 1):
             ends = onward if i == count else ""
-            rows.append((True, 0, count * bool(ends), False, i % 25 == 0, True, ends))
+            rows.append((True, 0, count * bool(ends), False, False, i % 25 == 0, True, ends))
 
     for count in WINDOWS:
         window(patience * count, "settling")
@@ -148,13 +152,18 @@ def _plan(patience: int, num_draws: int) -> _Now:
     for length in LENGTHS:
         for i in range(1, TRIAL + 1):
             ends = "last" if i == TRIAL else ""
-            rows.append((False, length, 0, bool(ends), False, True, ends))
+            rows.append((False, length, 0, bool(ends), False, False, True, ends))
     begins["last"] = len(rows)
     window(patience * LAST_WINDOW, "draws")
     window(SETTLING)
     begins["draws"] = len(rows)
-    between = [False] * (max(patience, -(-FEWEST_STEPS // num_draws)) - 1)
-    rows.extend((False, 0, 0, False, False, kept, "") for kept in num_draws * [*between, True])
+    steps = max(patience, -(-FEWEST_STEPS // num_draws))
+    for each in (steps,) if is_fixed else (steps, FARTHER * steps):
+        kept = num_draws * [*[False] * (each - 1), True]
+        rows.extend((False, 0, 0, False, False, False, is_kept, "") for is_kept in kept)
+        begins["end"] = len(rows)
+        if each == steps:
+            rows[-1] = (False, 0, 0, False, True, False, True, "end")
     *columns, onward = zip(*rows, strict=True)
     places = [begins.get(name, i + 1) for i, name in enumerate(onward)]
     return _Now._make(np.asarray(x, _KINDS[type(x[0])]) for x in (*columns, places))
@@ -321,10 +330,9 @@ def _seen(w: Float[Array, "kept chains dim"], weight: Float[Array, " kept"]) -> 
     return _Seen(mean, jnp.einsum("k,kcd->cd", share, (w - mean) ** 2))
 
 
-def _mixes(seen: _Seen) -> Bool[Array, ""]:
-    """Whether the chains' means differ little more than those of independent draws would."""
-    ratio = jnp.var(seen.mean, axis=0) / jnp.mean(seen.within, axis=0)
-    return jnp.all(ratio < MIXES)
+def _worth(seen: _Seen) -> Float[Array, ""]:
+    """Independent draws that a chain's are worth where they are worth least, by chains' means."""
+    return jnp.min(jnp.mean(seen.within, axis=0) / jnp.var(seen.mean, axis=0))
 
 
 def _is_astray(
@@ -344,6 +352,14 @@ def _is_astray(
     log_mass = 0.5 * jnp.sum(jnp.log(seen.within + tiny), axis=1)
     log_mass -= jnp.sum(weight[:, None] * energy, axis=0) / jnp.sum(weight)
     return is_far & (log_mass < jnp.median(log_mass) - (SMALL + 0.5 * math.sqrt(dim)))
+
+
+def _is_still(
+    u: Float[Array, "kept chains dim"], weight: Float[Array, " kept"]
+) -> Bool[Array, " chains"]:
+    """Chains that a window did not move, in the neck of a funnel say, if it moved most."""
+    is_still = jnp.all((u == u[jnp.argmax(weight)]) | (weight == 0)[:, None, None], axis=(0, 2))
+    return is_still & (jnp.mean(is_still) < 0.5)
 
 
 def _started(
@@ -424,7 +440,7 @@ def run_ensemble(
         weight = (age < count // 2).astype(dtype)
         to_w = jax.vmap(jax.vmap(space.from_flat, (0, None)), (0, None))
         seen = _seen(to_w(ring.u, state.share), weight)
-        is_astray = _is_astray(seen, ring.energy, weight)
+        is_astray = _is_astray(seen, ring.energy, weight) | _is_still(ring.u, weight)
         chains, num_replaced = _replaced(key, state.chains, is_astray)
         share = state.share
         if recentring is not None:
@@ -439,7 +455,7 @@ def run_ensemble(
             share=share,
             scale=_fitted(w, counted, is_dense),
             averaging=_Averaging.at(state.averaging.average),
-            mixes=_mixes(seen) & (num_replaced == 0),
+            mixes=(_worth(seen) > MIXES) & (num_replaced == 0),
             num_replaced=state.num_replaced + num_replaced,
         )
 
@@ -454,6 +470,11 @@ def run_ensemble(
             is_over=trials.is_over | (worth < WORTH_TRYING * trials.best),
         )
         return state._replace(trials=trials)
+
+    def ended_draws(state: _State) -> _State:
+        age = (state.ring.place - 1 - jnp.arange(kept)) % kept
+        worth = _worth(_seen(state.ring.u, (age < num_draws).astype(dtype)))
+        return state._replace(mixes=worth >= min(WORTH_ENOUGH, SHARE_ENOUGH * num_draws))
 
     def transition(state: _State, now: _Now, key: PRNGKeyArray) -> _State:
         move_key, rescue_key, window_key = jax.random.split(key, 3)
@@ -499,11 +520,13 @@ def run_ensemble(
             lambda s: s,
             state,
         )
+        if not is_fixed:
+            state = jax.lax.cond(now.ends_draws, ended_draws, lambda s: s, state)
         return jax.lax.cond(
             now.ends_trial, lambda s: ended_trial(s, now.length), lambda s: s, state
         )
 
-    plan = jax.tree.map(jnp.asarray, _plan(patience, num_draws))
+    plan = jax.tree.map(jnp.asarray, _plan(patience, num_draws, is_fixed))
     length = plan.length.shape[0]
     keys = jax.random.split(walk_key, length)
 
@@ -511,7 +534,8 @@ def run_ensemble(
         state, i = at
         now: _Now = jax.tree.map(lambda a: a[i], plan)
         state = transition(state, now, keys[i])
-        skips = (now.ends_window > 0) & state.mixes | now.ends_trial & state.trials.is_over
+        skips = ((now.ends_window > 0) | now.ends_draws) & state.mixes
+        skips |= now.ends_trial & state.trials.is_over
         return state, jnp.where(skips, now.onward, i + 1)
 
     if is_fixed:  # in step with others

@@ -6,11 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PRNGKeyArray, PyTree
+from jax.interpreters import partial_eval
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from scipy import special
 
 from gibbs_dp._cautions import names_of
@@ -31,7 +34,7 @@ from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
-from gibbs_dp.sampling.target import NoHessianError
+from gibbs_dp.sampling.target import NoHessianError, Target
 
 
 class Task(NamedTuple):
@@ -101,7 +104,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
             last.names = [NO_HESSIAN]
             continue
         except ValueError as error:
-            if best is None:  # the first one's errors are the task's
+            if best is None and not isinstance(sampler, SMC):  # the first chains' are the task's
                 raise
             tried.append(f"{label} refused ({error})")
             continue
@@ -144,6 +147,8 @@ class _Last:
 def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
     """Samplers in turn."""
     posterior = task.posterior
+    if _changes_in_steps(task):
+        yield from _of_particles(task, last)
     yield _first(task)
     found = OF_THE_SEARCH & set(last.names)
     if not found:
@@ -152,12 +157,45 @@ def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
             return  # chains that all but agree: particles would be worth fewer draws
     elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
         return
-    if posterior.prior.has_draws and task.init is None:
+    if not _changes_in_steps(task):
+        yield from _of_particles(task, last)
+
+
+def _of_particles(task: Task, last: _Last) -> Iterator[Sampler]:
+    if task.posterior.prior.has_draws and task.init is None:
         wanted = 8 * -(-task.num_chains * task.num_samples // 8)
         count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
         yield SMC(num_particles=count)
         if {"islands-disagree", "few-effective-draws"} & set(last.names):
             yield SMC(num_particles=MORE_PARTICLES * count)
+
+
+def _changes_in_steps(task: Task) -> bool:
+    shapes = (jax.ShapeDtypeStruct(a.shape[1:], a.dtype) for a in jax.tree.leaves(task.batch))
+    return _has_no_slope(task.posterior, jax.tree.structure(task.batch), tuple(shapes))
+
+
+@lru_cache(maxsize=64)
+def _has_no_slope(posterior: GibbsPosterior, structure: Any, shapes: tuple[Any, ...]) -> bool:
+    """Whether the loss changes in steps alone, as a count of errors does.
+
+    Chains that follow gradients then follow the prior, and R-hat says little of where they stay.
+    """
+
+    def loss(u: Float[Array, " dim"], *leaves: Array) -> Float[Array, ""]:
+        data = jax.tree.unflatten(structure, leaves)
+        return jnp.sum(Target(posterior, data, jnp.ones(())).terms(u).losses)
+
+    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
+
+    def asks_for(function: Callable[..., Any]) -> Sequence[bool]:
+        traced = jax.make_jaxpr(function)(u, *shapes)
+        return partial_eval.dce_jaxpr(traced.jaxpr, [True])[1]
+
+    if not asks_for(loss)[0] or any(asks_for(jax.grad(loss))):
+        return False
+    blank = [jnp.zeros(each.shape, each.dtype) for each in (u, *shapes)]
+    return not jnp.any(jax.grad(loss)(*blank))
 
 
 def _first(task: Task) -> Sampler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import DrawsWarning, warns
-from gibbs_dp._jaxlib.compile import make_room, on_default_backend
+from gibbs_dp._jaxlib.compile import make_room, on_default_backend, program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp.model.charts import on_every_device
 from gibbs_dp.model.check import (
@@ -156,7 +157,11 @@ def _sample_batch_of(
         rounding = target.rounding(draws.mode, draws.reference)
         return draws, jax.vmap(jax.vmap(posterior.constrain))(draws.u), rounding
 
-    return jax.vmap(one)(keys, data, starts)
+    every = keys, data, starts
+    if keys.shape[0] == 1:  # an axis less is traced and compiled faster
+        found = one(*jax.tree.map(lambda a: a[0], every))
+        return jax.tree.map(lambda a: a[None], found)
+    return jax.vmap(one)(*every)
 
 
 def _begin_of(
@@ -171,10 +176,21 @@ def _begin_of(
     return jax.vmap(one)(jnp.arange(num_datasets))
 
 
-_sample_batch = on_default_backend(
-    _sample_batch_of, "posterior", "sampler", "num_chains", "num_samples", "counts"
-)
-_begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains")
+def _sample_batch(is_little: bool, *arguments: Any) -> Any:
+    return program(_sample_batch_of, STATIC, platform(), is_little)(*arguments)
+
+
+STATIC = ("posterior", "sampler", "num_chains", "num_samples", "counts")
+_begin = on_default_backend(_begin_of, "posterior", "num_datasets", "num_chains", is_quick=True)
+
+# Products of numbers that all gradients are estimated to take, half a second of a core's time, up
+# to which it is compilation that is to be shortened; those that an elementwise function costs.
+LITTLE, ELEMENTWISE = 5e8, 32
+
+
+def _is_little(num_steps: int, num_rows: int, dim: int) -> bool:
+    """Return True if compilation and diagnostics take longer than the losses' gradients."""
+    return not is_accelerator(platform()) and num_steps * num_rows * (ELEMENTWISE + dim) < LITTLE
 
 
 def _told(draws: Draws) -> Sequence[str]:
@@ -393,16 +409,23 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
     if init is not None:
         starts = jnp.broadcast_to(_point(posterior, init), starts.shape)
 
+    tuning = sampler.default_tuning(posterior.dim)
+    steps = num_chains * (num_warmup + num_samples) * tuning[1]
+    num_rows = math.prod(jax.tree.leaves(batch)[0].shape[:2])
+    is_little = _is_little(steps, num_rows, posterior.dim)
+    if is_little:
+        tuning = sampler.lengthened(tuning)
+
     def run(gamma: Array, keys: Array, starts: Array, schedule: Schedule) -> Any:
         counts = None
         if is_accelerator(platform()):  # where a loop of unknown length asks the host
             (_, num_inner), num_burn_in, num_rounds = schedule.on_host
             counts = Counts(num_inner, num_burn_in, num_rounds, MAX_ITERATIONS)
         traced = batch, gamma, keys, starts, schedule
-        found = _sample_batch(posterior, sampler, num_chains, num_samples, *traced, counts)
+        static = posterior, sampler, num_chains, num_samples
+        found = _sample_batch(is_little, *static, *traced, counts)
         return on_every_device(found, batch)
 
-    tuning = sampler.default_tuning(posterior.dim)
     temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
     draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
     # NumPy here and below: of JAX's functions each would be compiled.
@@ -430,6 +453,8 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         return _pack(draws, theta, task, settings)
     is_adapted = not _is_whitened(draws, sampler.least_accept)
     if is_adapted:
+        # Of heavy tails longer trajectories hide from R-hat what they do not reach either.
+        tuning = sampler.default_tuning(posterior.dim)
         draws, theta, rounding = run(
             temperature, keys, starts, make_schedule(tuning, num_warmup, ADAPT_ROUNDS)
         )

@@ -215,6 +215,10 @@ class Sampler(Protocol):
         """Tuning and burn-in that do where pilots accepted this much; None: no less than usual."""
         return None
 
+    def lengthened(self, tuning: tuple[float, int]) -> tuple[float, int]:
+        """Tuning where inner steps cost little beside all else; by default the same."""
+        return tuning
+
     def points(self, posterior: GibbsPosterior) -> Float[Array, "points dim"] | None:
         """Return all points that it sums over, in flat coordinates; None for draws."""
         return None

@@ -1,5 +1,7 @@
 """Chains that learn from each other: right on hierarchies, by quadrature; and gone on to."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling import adaptive_hmc, ensemble
+from gibbs_dp.sampling.target import Target
 
 # Rubin's eight schools.
 Y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
@@ -99,6 +103,57 @@ def test_a_correlated_gaussian(recentre):
     assert np.abs((theta.mean(axis=0) - mean) / np.sqrt(np.diag(cov))).max() < 4.5 / least**0.5
     white = np.linalg.solve(np.linalg.cholesky(cov), (theta - mean).T)
     assert np.abs(np.cov(white) - np.eye(5)).max() < 0.15
+
+
+@pytest.mark.parametrize("enough", [0.0, math.inf])
+def test_draws_worth_little_are_made_anew_farther_apart(monkeypatch, enough):
+    """A Gaussian's are worth enough: the first ones, as without the check; else the second ones."""
+
+    def run():  # a loss of its own, and so a program
+        posterior = gdp.GibbsPosterior(lambda theta, z: (theta - z) ** 2, dist.Normal(0.0, 1.0))
+        return gdp.sample(posterior, jnp.ones(3), sampler=gdp.AdaptiveHMC(), key=3)
+
+    usual = run()
+    monkeypatch.setattr(ensemble, "WORTH_ENOUGH", enough)
+    monkeypatch.setattr(ensemble, "SHARE_ENOUGH", enough)
+    draws = run()
+    more = draws.settings["num_gradients"] - usual.settings["num_gradients"]
+    if not enough:
+        assert more == 0
+        np.testing.assert_array_equal(draws.theta, usual.theta)
+    else:  # 4,000 draws of 32 chains
+        assert more == 4 * 125 * draws.settings["num_leapfrog"]
+        error = 4.5 / 1000**0.5  # a false alarm in 10^5, if a quarter of the draws are effective
+        assert abs(draws.theta.mean() - 6 / 7) * 7**0.5 < error
+        assert abs(draws.theta.std() * 7**0.5 - 1.0) < error / 2**0.5
+
+
+def test_one_of_the_chains_that_a_chain_consists_of_may_be_stuck(monkeypatch):
+    """Chain 9 of 32, of the second of four; a single draw of each is no sign."""
+    target = Target(SCHOOLS, school_data(), jnp.ones(()))
+    inside = SCHOOLS.initial(jax.random.key(0))
+    adapted = ensemble.Adapted(jnp.ones(10), *3 * [jnp.asarray(0)])
+
+    def run(num_draws):
+        u = jax.random.normal(jax.random.key(1), (num_draws, 32, 10))
+        blank = jnp.zeros((num_draws, 32))
+        ring = ensemble.Ring(u.at[:, 9].set(u[0, 9]), blank, blank, blank, jnp.asarray(0))
+        found = ring, target.terms(inside), adapted
+        monkeypatch.setattr(adaptive_hmc, "run_ensemble", lambda *_: found)
+        drawn = gdp.AdaptiveHMC().run(jax.random.key(2), target, inside[None], 4, 8 * num_draws)
+        return drawn.is_stuck.tolist()
+
+    assert run(125) == [False, True, False, False]
+    assert run(1) == [False] * 4
+
+
+def test_chains_that_a_window_did_not_move_are_found_if_it_moved_most():
+    u = jax.random.normal(jax.random.key(1), (50, 8, 2))
+    weight = (jnp.arange(50) >= 25) * 1.0
+    late = u.at[25:, :3].set(u[0, :3])  # only while it counts
+    assert ensemble._is_still(late, weight).tolist() == [True] * 3 + [False] * 5
+    assert not ensemble._is_still(u.at[:25].set(u[0]), weight).any()
+    assert not ensemble._is_still(u.at[25:, :4].set(u[0, :4]), weight).any()
 
 
 def test_nothing_is_compiled_for_other_data_or_another_gamma(monkeypatch):

@@ -3,6 +3,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
@@ -135,6 +136,28 @@ def test_changing_the_tuning_compiles_nothing():
     for size, count in ((0.1, 1), (0.3, 5), (0.5, 20)):
         move(jax.random.key(0), state, tuning(size, count))
     assert traces == 1
+
+
+@pytest.mark.parametrize(("rows", "angle"), [(3, 2.0), (3000, 1.6)])
+def test_few_rows_are_sampled_by_longer_trajectories(rows, angle):
+    """Of a Gaussian fitted exactly, neighbours' correlations are means over the jittered angles.
+
+    Five standard errors of 32,000 pairs, whose products have at most these standard deviations: a
+    false alarm in 10^6.
+    """
+    prior = dist.Normal(0.0, jnp.ones(8))
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
+    draws = gdp.sample(posterior, np.zeros((rows, 8)), sampler=gdp.HMC(), key=8)
+    theta = np.asarray(draws.theta) * np.sqrt(rows + 1)  # posterior N(0, 1 / (rows + 1))
+    angles = angle * np.linspace(0.8, 1.2, 1001)
+    for of, expected, spread in (
+        (theta, np.cos(angles).mean(), 1.0),
+        ((theta**2 - 1) / 2**0.5, (np.cos(angles) ** 2).mean(), 2.0),
+    ):
+        found = np.mean(of[:, 1:] * of[:, :-1])
+        assert abs(found - expected) < 5 * spread / 32_000**0.5
+    given = gdp.HMC(num_leapfrog=4)
+    assert given.lengthened(given.default_tuning(8)) == given.default_tuning(8)
 
 
 def test_default_tuning_is_the_user_s_where_given():

@@ -7,7 +7,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
-from gibbs_dp.sampling.sample import _sample_batch_of
+from gibbs_dp.sampling.sample import STATIC, _sample_batch_of
 
 RNG = np.random.default_rng(0)
 LENGTHS = (3, 11, 6)
@@ -23,8 +23,7 @@ def draw(datasets):
 
 def programs():
     """How many were compiled to sample with."""
-    static = ("posterior", "sampler", "num_chains", "num_samples", "counts")
-    return program(_sample_batch_of, static, "cpu").jitted._cache_size()
+    return program(_sample_batch_of, STATIC, "cpu", True).jitted._cache_size()
 
 
 def test_each_dataset_has_its_own_posterior_and_lengths_compile_nothing():

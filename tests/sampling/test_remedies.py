@@ -177,3 +177,26 @@ def test_sampling_does_without_derivatives_forwards():
     assert not draws.warnings
     assert abs(float(draws.theta.mean()) - 0.75) < 4.5 * 0.5 / np.sqrt(500)
     assert abs(float(draws.theta.var()) - 0.25) < 4.5 * 0.25 * np.sqrt(2 / 500)
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (lambda theta, z: 1.0 * (z > theta), "SMC"),
+        (lambda theta, z: jnp.round(3.0 * jnp.tanh(theta - z)), "SMC"),
+        (lambda theta, z: jnp.where(z > theta, theta, 0.0), "HMC"),
+        (lambda theta, z: theta, "HMC"),
+        (lambda theta, z: z, "HMC"),  # of the prior alone
+    ],
+)
+def test_a_loss_that_changes_in_steps_begins_with_particles(loss, expected):
+    posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 2.0))
+    task = make_task()._replace(posterior=posterior, batch=jnp.zeros((1, 3)))
+    called = []
+
+    def run(task, sampler):
+        called.append(type(getattr(sampler, "kernel", None) or sampler).__name__)
+        return make_draws(0.0)
+
+    remedied(task, run, None)
+    assert called == [expected]

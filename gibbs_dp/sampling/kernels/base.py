@@ -160,6 +160,10 @@ class Kernel:
         del accept_rate, tuning
         return None
 
+    def lengthened(self, tuning: tuple[float, int]) -> tuple[float, int]:
+        """Tuning where inner steps cost little beside all else; by default the same."""
+        return tuning
+
     def check(self, posterior: GibbsPosterior) -> None:
         """Raise a ValueError where it cannot run on a posterior; by default it runs on all."""
         del posterior
