@@ -200,7 +200,7 @@ def _half_squares(
     x: Float[Array, "chains draws n"],
     y: Float[Array, "chains draws ghosts"],
     weight: Float[Array, "chains draws"],
-) -> Float[Array, "groups members ghosts"]:
+) -> Float[Array, "groups members others"]:
     """Half the variances of the log ratios of the pairs of :func:`_all_pairs`."""
     share = weight.reshape(-1) / weight.shape[0]
     a, b = _in_groups(x, y)

@@ -16,9 +16,9 @@ from gibbs_dp.sampling.laplace import locate
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.target import Target, Whitening
 
-# Nodes lie at ``center + width sinh(t) / spread``, t evenly spaced: dense in the middle, and out to
-# so many widths. The more nodes, the more evenly.
-REACH, NODES_PER_SPREAD = 40.0, 128
+# Nodes lie at ``center + INNER width sinh(t)``, t evenly spaced: dense in the middle, and out to
+# REACH widths.
+INNER, REACH = 0.5, 40.0
 # Sums over few nodes say where the posterior is, and how wide, before it is summed.
 NUM_PASSES, NODES_OF_A_PASS = 2, 32
 
@@ -132,12 +132,11 @@ def _nodes(
     center: Float[Array, ""], width: Float[Array, ""], count: int, shift: Float[Array, ""]
 ) -> tuple[Float[Array, " nodes"], Float[Array, " nodes"]]:
     """Nodes, and the logarithms of what each stands for; ``shift``, in [0, 1), is in their gaps."""
-    spread = NODES_PER_SPREAD / count
-    far = float(np.arcsinh(REACH * spread))
+    far = float(np.arcsinh(REACH / INNER))
     step = 2.0 * far / count
     t = step * (jnp.arange(count) + shift) - far
-    u = center + width * (jnp.sinh(t) / spread)
-    return u, jnp.log(width * jnp.cosh(t) * (step / spread))
+    u = center + INNER * width * jnp.sinh(t)
+    return u, jnp.log(width * jnp.cosh(t) * (INNER * step))
 
 
 def _energies(potential: Potential, u: Float[Array, " nodes"]) -> Float[Array, " nodes"]:

@@ -39,7 +39,7 @@ CASES = {
     ),
     "box": (
         distance,
-        gdp.Flat(supports.interval(0.0, 0.5)),
+        gdp.Flat(supports.box(0.0, 0.5)),
         lambda t: np.abs(t - DATA).sum(),
         (0.0, 0.5),
     ),
@@ -56,10 +56,10 @@ CASES = {
         (-150.0, 150.0),
     ),
     "far and narrow": (
-        lambda t, z: 5e5 * (t - 100.0 - 1e-3 * z) ** 2,
+        lambda t, z: 5e3 * (t - 10.0 - 1e-2 * z) ** 2,
         dist.Normal(0.0, 1e3),
-        lambda t: 5e5 * np.sum((t - 100.0 - 1e-3 * DATA) ** 2) + t**2 / 2e6,
-        (99.99, 100.01),
+        lambda t: 5e3 * np.sum((t - 10.0 - 1e-2 * DATA) ** 2) + t**2 / 2e6,
+        (9.9, 10.1),
     ),
 }
 
@@ -209,7 +209,7 @@ def test_several_coordinates_are_refused():
 
 def test_individual_information_is_that_of_gaussians():
     """I(theta; z) of one of n examples: 0.5 log(s / (s - c)); draws would miss what swaps like."""
-    gamma, n = 20.0, 5
+    gamma, n = 5.0, 5
     report = gdp.audit(FLAT, gaussian, n, [gamma], num_datasets=1024, progress=False)
     # theta = mean + N(0, 1 / (n gamma)); given an example its variance is less by 1 / n^2.
     whole = 1 / n + 1 / (n * gamma)
