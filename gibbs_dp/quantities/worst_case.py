@@ -98,9 +98,10 @@ class WorstCase(Quantity):
         """Say what the epsilon is for, where there is a finite one."""
         if not any(math.isfinite(row.get("dp_epsilon", math.inf)) for row in rows):
             return []
+        rest = "" if settings.is_exact else "; the chains' draws are approximate"
         return [
             f"dp_epsilon holds for one exact draw and {self.adjacency} neighbours on the declared "
-            "domain; the chains' draws are approximate."
+            f"domain{rest}."
         ]
 
     def request(self, settings: AuditSpec) -> list[Any]:
