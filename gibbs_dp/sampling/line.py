@@ -52,8 +52,8 @@ class Line(Sampler):
     >>> problem = gdp.problems.build_problem("linear-regression")
     >>> report = gdp.audit(problem.posterior, problem.population, n=100, gammas=[1.0],
     ...                    sampler=gdp.Line(), num_datasets=256, progress=False)
-    >>> report["estimator"][0]
-    'exact sum'
+    >>> report["estimator"].tolist()
+    ['exact sum']
     """
 
     num_nodes: int = 64
