@@ -36,6 +36,7 @@ from gibbs_dp.engine.store.configuration import (
     stored_configuration,
 )
 from gibbs_dp.engine.sweep import (
+    BeyondSumsError,
     SeveralModesError,
     SweepInterruptedError,
     explore,
@@ -457,6 +458,8 @@ def _run(
                     if not left:
                         raise
                     settings = left.pop(0)
+                except BeyondSumsError:
+                    settings = left.pop()  # more nodes would be as far beyond
                 except SeveralModesError as found:
                     if at_modes is not None:
                         left.clear()

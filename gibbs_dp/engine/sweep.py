@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads
-from gibbs_dp.engine.pilots import MAX_BURN_IN, TooCoarseError
+from gibbs_dp.engine.pilots import MAX_BURN_IN
 from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
@@ -123,6 +123,13 @@ class SeveralModesError(Exception):
     def __init__(self, gamma: float, modes: Modes) -> None:
         super().__init__("several modes")
         self.gamma, self.modes = gamma, modes
+
+
+class BeyondSumsError(Exception):
+    """At some gamma a KL wants pairs of posteriors, which only chains have."""
+
+    def __init__(self, gamma: float) -> None:
+        super().__init__(f"gamma={gamma:g} wants pairs of posteriors")
 
 
 @derivatives_named("audits need a loss that JAX can differentiate twice")
@@ -257,7 +264,7 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentat
     else:
         estimator = other_estimator(settings, track)
         if estimator is not None and settings.is_exact and is_tentative:
-            raise TooCoarseError(f"gamma={track.gamma:g} wants pairs of posteriors")
+            raise BeyondSumsError(track.gamma)
         if estimator is None or settings.is_exact:
             return extend(settings, track)
         tuned = with_pairs(runner, track.tuned._replace(estimator=estimator), settings.plan)

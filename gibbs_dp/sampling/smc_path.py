@@ -256,6 +256,12 @@ def find_path(
     begin_key, walk_key = jax.random.split(key)
     keys = jax.random.split(begin_key, num_pilots)
     particles = begin_pilots(posterior, num_islands, num_each, at_once, keys, data, origin)
+    if not np.isfinite(particles.energies.loss).any(axis=(1, 2)).all():
+        raise ValueError(
+            f"posterior: none of the {num_islands * num_each} points where SMC begins has a finite "
+            "loss; give a prior that has some, or start chains where the density is finite, as "
+            "init=."
+        )
     at = begin_point(posterior.prior.has_draws, dtype)
     one = jnp.ones((), dtype)
     log_step = jnp.log(jnp.asarray(kernel.default_tuning(posterior.dim)[0], dtype))

@@ -213,6 +213,15 @@ def test_init_is_refused():
         gdp.sample(posterior, jnp.zeros(3), sampler=gdp.SMC(), init=jnp.zeros(()))
 
 
+def test_without_a_finite_loss_there_is_no_path():
+    def loss(theta, z):
+        return jnp.where(jnp.abs(theta - z) < 1e-9, 0.0, jnp.inf)
+
+    posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"none of the \d+ points .* finite loss; give a prior"):
+        gdp.SMC().find_path(jax.random.key(0), posterior, jnp.full((2, 3), jnp.pi), [1.0])
+
+
 def test_an_observed_site_of_the_prior_is_part_of_the_path():
     """The model draws as if it had not been seen; particles that begin there know nothing of it."""
 
