@@ -34,11 +34,13 @@ from gibbs_dp.privacy.reals import (
 )
 
 # Numbers of the rows that a tangent takes at a time.
-BLOCK = 2**17
+BLOCK = 2**16
 # Rows that a Hessian takes, over their length.
 ROWS_A_PARAMETER = 20
 # Rows are thinned where so many times those that are looked at, and some more, are fewer than all.
 THINNED, FEW = 4, 2_000
+# Of a thinned acceptance, Poisson numbers of rows that are looked at first, and then twice as many.
+FIRST_PIECES = 8
 
 # Of rows; of rows and classes where there are several scores.
 Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
@@ -166,7 +168,7 @@ class Proposal:
         found = [self.real(j, bits) for j in range(len(self.values))]
         return [real for real, _ in found], sum((error for _, error in found), Decimal(0))
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Distance of the doubles from the real numbers."""
         sd, centre = self.law.deviation, self.law.centre
@@ -357,14 +359,15 @@ class ThinnedAcceptance(Acceptance):
         move = norm(point.values - z) * (1 + 2**-20) + point.error  # no less than it is
         bound = (0.5 * self.bend * move + 2 * self.lift) * move * (1 + 2**-20)
         pieces = left = math.ceil(num_rows * bound / RATE)
-        lift, at_once = self.lift * move, 1
+        lift, at_once = self.lift * move, FIRST_PIECES
         while left > 0:
-            at_once = min(2 * at_once, left)
+            at_once = min(at_once, left)
             left -= at_once
             count = int(poissons(at_once, source).sum())
             which = whole_numbers(num_rows, count, source)
             if self._is_hit(point, which, lift, move, Decimal(pieces * RATE) / num_rows):
                 return False
+            at_once *= 2
 
         def margin(at: list[Decimal], off: Decimal) -> Enclosed:
             anchor = decimals(z)
