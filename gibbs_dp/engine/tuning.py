@@ -241,7 +241,8 @@ class OriginSearch:
         self.settings, self.known = settings, known
         self._found: Future[Origin] | None = None
         if not any(quantity.needs_optimum for quantity in settings.quantities):
-            unknown = jnp.full((settings.posterior.dim,), jnp.nan)
+            # Of the type that pilots have: a weak one would compile the program again.
+            unknown = jnp.full((settings.posterior.dim,), jnp.nan, jnp.zeros(()).dtype)
             self.known = known = Origin(unknown, jnp.zeros_like(unknown))
         s, zeros = settings, jnp.zeros((settings.posterior.dim,))
         if known is None and isinstance(s.posterior.loss, LinearLoss):

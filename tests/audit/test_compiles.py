@@ -10,6 +10,7 @@ from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.engine.datasets import remembered
+from gibbs_dp.engine.program import block_program
 
 
 @pytest.fixture
@@ -39,6 +40,16 @@ def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     settings = {"num_datasets": 64, "block_size": 32, "progress": False, "sampler": gdp.Line()}
     gdp.audit(posterior, population, 10, gammas[:1], store=tmp_path, **settings)
     assert len(calls) - before == optimum_and_check + 2  # of which two for its fingerprint
+
+
+@pytest.mark.parametrize("learn", [[gdp.OnAverageKL()], gdp.DEFAULT], ids=["KL", "default"])
+@pytest.mark.parametrize("sampler", [gdp.HMC(), gdp.Line()], ids=lambda s: type(s).__name__)
+def test_pilots_and_datasets_share_a_program(counted, sampler, learn):
+    compiled = [block_program("cpu", is_quick) for is_quick in (False, True)]
+    before = sum(each.jitted._cache_size() for each in compiled)
+    settings = {"sampler": sampler, "learn": learn, "num_datasets": 64, "progress": False}
+    gdp.audit(counted[0], gaussian_examples(1), 10, [0.05], **settings)
+    assert sum(each.jitted._cache_size() for each in compiled) == before + 1
 
 
 def _traces_outside_the_sweep(posterior, calls, population):
