@@ -183,9 +183,9 @@ def roofline(asked):
     for datasets in asked.pick((64, 512, 4096, 16384), (8,)):
         if not asked.has(40):
             break
-        bare = bench.bare(datasets, N, DIM, runs, steps)
-        for name, loss in (("linear", gdp.losses.logistic), ("generic", audits.own_logistic)):
-            gradient, sampler = bench.measure(loss, datasets, N, DIM, runs, steps)
+        for name in ("linear predictor", "own logistic"):
+            bare = bench.bare(name, datasets, N, DIM, runs, steps)
+            gradient, _, sampler = bench.measure(name, datasets, N, DIM, runs, steps)
             row = {"loss": name, "datasets": datasets, "bare_ns": bare}
             row |= {"gradient_ns": gradient, "sampler_ns": sampler}
             row["us_per_hmc_step"] = 1e-3 * sampler * bench.LEAPFROG * datasets * bench.CHAINS * N

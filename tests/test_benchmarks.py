@@ -189,6 +189,13 @@ def test_the_gpu_script_measures_the_ceilings_anywhere(gpu, capsys):
     assert "10^6 posteriors, s" in capsys.readouterr().out
 
 
+@pytest.mark.trust
+def test_the_gpu_script_passes_every_phase_on_a_processor(gpu):
+    status, seen = gpu("--quick", "--seconds", "1e9")
+    assert status == 0
+    assert not [row for row in seen[-1] if "failed" in row]
+
+
 def test_a_phase_of_the_gpu_script_that_fails_says_so_and_the_next_one_runs(gpu, monkeypatch):
     def ceilings(asked):
         raise MemoryError("too little of it")
