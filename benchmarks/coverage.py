@@ -2,10 +2,10 @@
 
 The Gaussian mean with loss ``|theta - z|^2 / 2`` and a flat prior has an on-average KL of
 ``gamma v / n`` whatever the law of the examples, of variance ``v``. Every law and gamma is audited
-by itself with many datasets, by sums over a line as far as these reach, which are cut into audits of 128, 256 and 1,024, with control variates of known
-means (but those of 128) and without; what these share (tuning, the estimator) comes from pilots.
-Coverage of ``on_average_kl`` by 1.96 standard errors, and by the interval of the report; the bias
-is of all datasets.
+by itself with many datasets, by sums over a line as far as these reach, which are cut into audits
+of 128, 256 and 1,024, with control variates of known means (but those of 128) and without; what
+these share (tuning, the estimator) comes from pilots. Coverage of ``on_average_kl`` by 1.96
+standard errors, and by the interval of the report; the bias is of all datasets.
 
     python benchmarks/coverage.py [--repeats 400]
 """
