@@ -27,7 +27,7 @@ from gibbs_dp.papers.channels import (
     summed_loss,
     uniform_noise,
 )
-from gibbs_dp.papers.verify.check import Record, counterexample, equality
+from gibbs_dp.papers.verify.check import Record, counterexample, equality, inequality
 
 __all__ = ["all_counterexamples"]
 
@@ -217,9 +217,7 @@ def small_epsilon_composition() -> list[Record]:
         delta = float(composed_privacy_curve(p, p[::-1], k, [total])[0])
         if solve is bounds.advanced_composition_inverse:
             name = "solving the full formula keeps delta"
-            records.append(
-                Record(name, "Dwork et al. 2010", "<=", delta, slack, 0.0, delta <= slack)
-            )
+            records.append(inequality(name, "Dwork et al. 2010", delta, slack, 0.0))
         else:
             name = "small-eps advanced composition keeps delta"
             records.append(counterexample(name, "lecture notes", delta, slack))

@@ -22,7 +22,14 @@ from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.channels import conditional_on_average_kl
 from gibbs_dp.papers.on_average_kl import counterexamples
-from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
+from gibbs_dp.papers.verify.check import (
+    Check,
+    Record,
+    equality,
+    exact_checks,
+    inequality,
+    rounded,
+)
 
 WANG, DWORK, RUSSO = "Wang, Lei & Fienberg 2016", "Dwork et al. 2015", "Russo & Zou 2016"
 RAKHLIN = "Rakhlin, lecture 20"
@@ -266,15 +273,9 @@ def fixture_checks() -> list[Check]:
         case = f"fixture, gamma = {gamma:g}"
         found = problem.quantities(gamma, FIXTURE_N, FIXTURE_BETA)
         records = [
-            # Reference values are rounded to six decimals.
-            Record(
-                f"reference value of {name}",
-                "enumeration",
-                "=",
-                found[name],
-                values[column],
-                5.1e-7,
-                abs(found[name] - values[column]) <= 5.1e-7,
+            # To six decimals.
+            rounded(
+                f"reference value of {name}", "enumeration", found[name], values[column], 5.1e-7
             )
             for name, values in FIXTURE_VALUES.items()
         ]

@@ -18,7 +18,14 @@ from gibbs_dp.papers.on_average_kl.attackers import (
     private_mean_attacker,
 )
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
-from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality
+from gibbs_dp.papers.verify.check import (
+    Check,
+    Record,
+    equality,
+    exact_checks,
+    inequality,
+    rounded,
+)
 
 OWN = "derived here"
 SASON = "Sason & Verdú 2016, Prop. 3"
@@ -275,8 +282,7 @@ ROUNDED = 1.1e-6
 
 def _printed(name: str, found: float, value: float) -> Record:
     """Compare with a reference value of six decimals."""
-    holds = abs(found - value) <= ROUNDED
-    return Record(name, "reference value", "=", float(found), value, ROUNDED, bool(holds))
+    return rounded(name, "reference value", found, value, ROUNDED)
 
 
 def fixture_attacker_checks() -> list[Check]:

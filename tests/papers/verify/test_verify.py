@@ -17,9 +17,14 @@ from gibbs_dp.papers.channels import conditional_on_average_kl
 from gibbs_dp.papers.on_average_kl import verify, verify_closed_forms, verify_sampled
 from gibbs_dp.papers.on_average_kl.verify import channel_checks, fixture_checks
 from gibbs_dp.papers.verify.check import (
+    SHARE_TOLERANCE,
+    Check,
     counterexample,
     equality,
     exact_check,
+    inequality,
+    reaches,
+    rounded,
     sampled_equality,
     table,
 )
@@ -94,6 +99,42 @@ def test_z_scores():
     assert (added.standard_error, apart.standard_error) == pytest.approx((0.7, 0.5))
 
 
+@pytest.mark.parametrize(
+    ("record", "notices"),
+    [
+        (equality("", "", 7.7e-5, 7.7e-5, 1e-3), 1e-3),
+        (equality("", "", 1.0, 1.001, 0.01), 0.011),
+        (inequality("", "", 0.4, 1.0), 0.6),
+        (inequality("", "", -1.0, 1.0), 2.0),
+        (inequality("", "", -1.0, 0.0), math.nan),
+        (inequality("", "", 1.0, math.inf), math.nan),
+        (counterexample("", "", 3.0, 2.0), 0.5),
+        (rounded("", "", 0.5, 0.5, 0.004), 0.008),
+        (reaches("", "", 1.0, 2.0, 0.501), 0.007),
+        (sampled_equality("", "", "", 2.0, 2.0, left_se=0.1), 0.2),
+    ],
+)
+def test_what_is_a_little_more_wrong_than_is_noticed_fails(record, notices):
+    assert record.holds
+    assert record.notices == pytest.approx(notices, rel=1e-2, nan_ok=True)
+    if not notices < 1:
+        return
+    left, right, room = record.left, record.right, record.tolerance
+    state = {
+        "=": lambda off: equality("", "", left, off, room),
+        "<=": lambda off: inequality("", "", left, off, room),
+        "not <=": lambda off: counterexample("", "", left, off, room),
+    }[record.relation]
+    if record.tolerance == SHARE_TOLERANCE:
+        state = lambda off: reaches("", "", left, off, 0.501)  # noqa: E731
+    elif isinstance(record, Check):
+        state = lambda off: sampled_equality("", "", "", left, off, left_se=0.1)  # noqa: E731
+    elif record.tolerance == 0.004:
+        state = lambda off: rounded("", "", left, off, room)  # noqa: E731
+    ways = {"=": (-1, 1), "<=": (-1,), "not <=": (1,)}[record.relation]
+    assert not any(state(right * (1 + 1.02 * way * record.notices)).holds for way in ways)
+
+
 def test_rows_of_json_and_of_the_table():
     infinite = exact_check(counterexample("a <= b", "book", math.inf, 1.0), "case")
     row = json.loads(json.dumps(json_row(infinite._asdict()), allow_nan=False))
@@ -104,7 +145,9 @@ def test_rows_of_json_and_of_the_table():
     lines = table([good, bad, infinite]).splitlines()
     assert lines[1].split()[:2] == ["NO", "2"]
     assert "FALSE: a <= b" in lines[2]
-    assert verdict([good, bad]).splitlines()[1] == "FAILS: c = d [two]"
+    said = verdict([good, bad]).splitlines()
+    assert said[1].startswith("Of 1 statements 1 notice a right side that is 1% wrong,")
+    assert said[2] == "FAILS: c = d [two]"
 
 
 def fake_reports(shift=0.0):
@@ -207,7 +250,12 @@ def test_everything_exact_holds_and_every_bound_is_checked(called, capsys, tmp_p
     assert all(row["holds"] for row in rows)
     assert {"name", "source", "case", "left", "right", "difference"} <= set(rows[0])
     assert "checks hold (" in printed.err
-    assert " sampled).\n" in printed.err  # the verdict ends here: no failure follows
+    assert "one that is 50%.\nsaved" in printed.err  # no failure follows
+    least = {}
+    for row in rows:  # a factor above 0 could make every bound too small to hold
+        if row["relation"] == "<=" and "notices" in row and row["right"] > 0:
+            least[row["name"]] = min(row["notices"], least.get(row["name"], math.inf))
+    assert max(least.values()) < 1
     every = {name for name, _ in inspect.getmembers(bounds, inspect.isfunction)}
     assert every == called
     with (tmp_path / "new" / "verify.csv").open() as file:
