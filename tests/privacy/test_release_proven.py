@@ -140,6 +140,25 @@ def test_the_proven_rate_is_below_the_true_one():
     assert quadratic.acceptance == pytest.approx(1.0, abs=2e-6)
 
 
+@pytest.mark.parametrize("first", [0.05, 30.0])
+@pytest.mark.parametrize("dim", [1, 3])
+def test_the_proven_rate_is_that_of_the_worst_potential(first, dim):
+    """A quadratic of the largest curvature, whose slope at the centre is all that may be left."""
+    m, big = 2.0, 9.0
+    plan = plan_rejection(
+        strong_convexity=m, smoothness=big, first_gradient=first, dim=dim, total_variation=1e-9
+    )
+    slope = big / m * first * ((big - m) / (big + m)) ** plan.num_steps
+    assert slope <= rejection.CENTRING * math.sqrt(m)
+    x = np.linspace(-9, 9, 200_001) / math.sqrt(m)
+    along, across = (
+        np.exp(-m * (x + g / m) ** 2 / 2 - (big - m) * x**2 / 2).sum() / np.exp(-m * x**2 / 2).sum()
+        for g in (slope, 0.0)
+    )
+    rate = along * across ** (dim - 1)
+    assert rate * (1 - 2e-6) <= plan.acceptance <= rate
+
+
 def test_a_release_has_the_posteriors_law(ledger):
     """40 released draws against quadrature at the calibrated gamma; 1e-7 a false alarm."""
     out = release(ledger, epsilon=8.0, delta=1e-4, num_draws=40)
