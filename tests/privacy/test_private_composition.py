@@ -68,7 +68,7 @@ def test_renyi_curves_of_bounded_range_add():
 
 
 def test_deltas_add_up_as_for_mechanisms_that_reveal_everything_so_often():
-    """Two that tell all with chance 1e-6 do so with 2e-6 - 1e-12 together: no epsilon below that."""
+    """Two that tell all with chance 1e-6 do so with 2e-6 - 1e-12 together: nothing holds below."""
     pair = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-6)
     assert compose([pair, pair], delta=1.9e-6).epsilon == math.inf
     assert compose([pair, pair], delta=2e-6).epsilon == pytest.approx(1.0, rel=1e-3)
