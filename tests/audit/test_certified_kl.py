@@ -1,11 +1,14 @@
 """Certified intervals of means and of on-average KL, against means that are known."""
 
+from unittest.mock import Mock
+
 import jax
 import numpy as np
 import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.quantities import certified_kl
 from gibbs_dp.quantities.certified_kl import betting_interval, empirical_bernstein
 
@@ -79,6 +82,15 @@ def test_empirical_bernstein_is_as_published():
     log = np.log(2 / 0.02)
     reach = np.sqrt(2 * np.var(x, ddof=1) * log / 2000) + 7 * log / (3 * 1999)
     assert [low, high] == pytest.approx([3 * (x.mean() - reach), 3 * (x.mean() + reach)], rel=1e-12)
+
+
+def test_the_range_is_that_of_a_whole_group():
+    """Logistic losses of predictions within 1 differ by at most 1, and those of three by 3."""
+    posterior = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    given = {"posterior": posterior, "domain": domain, "group_size": 3, "is_exact": False}
+    spec = Mock(spec=AuditSpec, **given)
+    assert certified_kl._range(spec, 0.5) == pytest.approx((-1.5, 1.5))
 
 
 def test_the_normal_interval_misses_what_is_rare():
