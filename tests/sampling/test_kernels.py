@@ -9,7 +9,7 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import base
-from gibbs_dp.sampling.kernels.hmc import INTEGRATORS
+from gibbs_dp.sampling.kernels.hmc import INTEGRATORS, transition
 
 KERNELS = {"hmc": gdp.HMC(), "leapfrog": gdp.HMC(integrator="leapfrog"), "mala": gdp.MALA()}
 
@@ -121,6 +121,29 @@ def test_acceptance_is_the_metropolis_ratio():
         np.testing.assert_allclose(info.accept_prob, 0.3, rtol=1e-6)
         assert bool(info.is_accepted) is accepted
         np.testing.assert_array_equal(kept.position, (other if accepted else state).position)
+
+
+@pytest.mark.parametrize("size", [0.5, 0.7])
+def test_hmc_accepts_by_the_change_of_potential_and_kinetic_energy(float64, size):
+    """Two leapfrog steps in NumPy."""
+    x, p = np.array([0.7, -1.1]), np.array([0.3, 1.4])
+
+    def energy(x, p):
+        return np.sum(x**4) / 4 + np.sum(x) ** 2 / 2 + p @ p / 2
+
+    before = energy(x, p)
+    start, momentum = base.evaluate(jnp.asarray(x), quartic), jnp.asarray(p)
+    for _ in range(2):
+        p = p - size / 2 * (x**3 + x.sum())
+        x = x + size * p
+        p = p - size / 2 * (x**3 + x.sum())
+    uniforms = jnp.asarray([0.5, 0.5])  # the first: a step that is not jittered
+    _, info = transition(
+        momentum, uniforms, start, quartic, tuning(size, 2), 0.2, INTEGRATORS["leapfrog"]
+    )
+    expected = np.exp(before - energy(x, p))
+    assert 0.05 < expected < 0.95
+    assert float(info.accept_prob) == pytest.approx(expected, rel=1e-9)
 
 
 def test_changing_the_tuning_compiles_nothing():
