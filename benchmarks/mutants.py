@@ -228,10 +228,17 @@ def chosen(mutants: Sequence[Mutant], given: argparse.Namespace) -> list[Mutant]
         return [m for m in mutants if m.name in given.only]
     if given.quick:
         return list({m.room: m for m in reversed(mutants)}.values())[::-1]
-    if given.part:
-        part, parts = (int(number) for number in given.part.split("/"))
-        return list(mutants[part - 1 :: parts])
-    return list(mutants)
+    first, step = given.part
+    return list(mutants[first - 1 :: step])
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Read ``K/N``."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    part = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= part[0] <= part[1]:
+        raise argparse.ArgumentTypeError(f"give K/N with K from 1 to N, not {text!r}")
+    return part
 
 
 def known_rows(mutants: Iterable[Mutant], out: str | None) -> dict[str, dict[str, object]]:
@@ -260,7 +267,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="the first mutant of every room")
-    parser.add_argument("--part", metavar="K/N", help="every N-th mutant, from the K-th on")
+    parser.add_argument(
+        "--part", type=part_of, default=(1, 1), metavar="K/N", help="every N-th, from the K-th on"
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="mutants by their names")
     parser.add_argument("--list", action="store_true", help="print the mutants, and end")
     parser.add_argument("--again", action="store_true", help="try those known to be caught, too")
