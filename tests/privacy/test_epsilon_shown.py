@@ -142,7 +142,7 @@ def test_right_guesses_are_no_more_probable_than_is_said(epsilon, delta):
 
 
 def test_several_numbers_of_guesses_are_paid_for():
-    """Scores that know nothing show some epsilon no more often than 0.4, with 1e-5 a false alarm."""
+    """Scores that know nothing show an epsilon with chance 0.4 at most; 1e-5 a false alarm."""
     rng, repeats = np.random.default_rng(10), 400
     shown = sum(
         epsilon_of_one_run(rng.normal(size=64), rng.integers(0, 2, 64), confidence=0.6).epsilon > 0
