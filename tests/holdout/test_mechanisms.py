@@ -73,7 +73,7 @@ def test_the_exponential_mechanism_has_its_law_and_its_epsilon():
 
 
 def test_the_zcdp_of_the_exponential_mechanism_is_nearly_attained():
-    """Two choices whose utilities move apart: its order 1 is KL, the largest where epsilon is small."""
+    """Two choices whose utilities move apart: KL is its order 1, the largest of small epsilons."""
     mechanism = ExponentialMechanism(1.0, 0.1, adjacency="replace-one")
     p, q = (mechanism.probabilities(np.array(u)) for u in ([0.5, -0.5], [-0.5, 0.5]))
     kl = float(p @ np.log(p / q))
