@@ -14,7 +14,7 @@ HERE    = $(PIP) $(if $(LOCK),--build-constraint $(LOCK)) --editable
 # Processes that run side by side or after each other share what Python compiles of the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit test trust nightly newest smoke lock lint notebooks docs pages site pictures repository clean
+.PHONY: audit test trust mutants nightly newest smoke lock lint notebooks docs pages site pictures repository clean
 
 audit: $(STAMP)-audit
 	$(BIN)/gibbs-dp audit breast-cancer --num-information 0 --out $(OUT)/breast-cancer
@@ -31,6 +31,11 @@ trust: $(STAMP)-test
 	$(BIN)/python benchmarks/fuzz.py --cases 1000 --out $(OUT)/trust
 	$(BIN)/python benchmarks/faults.py --out $(OUT)/trust
 	$(BIN)/python benchmarks/claims.py --runs 4000 --no-power --out $(OUT)/trust
+
+# Whether tests notice formulas that are slightly wrong, one after another, in a copy: a night. It goes
+# on from benchmarks/results/mutants.json. PART=2/8 is every eighth, from the second on.
+mutants: $(STAMP)-test
+	$(BIN)/python benchmarks/mutants.py $(if $(PART),--part $(PART))
 
 # On the newest versions: all tests, and the same with the correctness of the numbers and the counts
 # of the saved results, which it replaces: benchmarks/results.

@@ -5,6 +5,7 @@ import importlib
 import json
 import math
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,20 @@ def test_the_store_script_asks_everything_when_run_bare(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["store.py", "nothing", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         store.main()
+
+
+def test_mutants_are_in_the_code_and_in_every_room(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    script = importlib.import_module("mutants")
+    mutants = script.read_list()
+    assert script.faults_of(mutants) == []
+    counts = Counter(m.room for m in mutants)
+    package = FOLDER.parent / "gibbs_dp"
+    folders = {p.parent for p in package.glob("*/__init__.py")} - {package / "papers"}
+    folders |= {p.parent for p in package.glob("papers/*/__init__.py")}
+    rooms = {str(folder.relative_to(package)) for folder in folders}
+    assert {room for room in rooms if counts[room] < 3} == set()
+    assert len(mutants) >= 150
 
 
 @pytest.mark.trust

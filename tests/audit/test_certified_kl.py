@@ -1,11 +1,14 @@
 """Certified intervals of means and of on-average KL, against means that are known."""
 
+from unittest.mock import Mock
+
 import jax
 import numpy as np
 import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.quantities import certified_kl
 from gibbs_dp.quantities.certified_kl import betting_interval, empirical_bernstein
 
@@ -40,6 +43,54 @@ def test_intervals_miss_the_mean_no_more_often_than_they_say(method, law, repeat
     assert (ends[:, 0] >= 0).all()
     assert (ends[:, 1] <= 2).all()
     assert np.median(np.diff(ends)) < 1.0  # and they say something
+
+
+def test_bets_are_so_tight_that_twice_the_error_would_be_seen():
+    """Fair coins at an error of 0.2: most of what may be missed is, and 1e-5 a false alarm."""
+    x = (np.random.default_rng(7).random((700, 100)) < 0.5).astype(float)
+    ends = np.array([betting_interval(row, 0.0, 1.0, 0.2, 100) for row in x])
+    missed = ((ends[:, 0] > 0.5) | (ends[:, 1] < 0.5)).sum()
+    assert missed <= stats.binom.isf(1e-5, 700, 0.2)
+    assert missed > 700 * 0.2 / 2  # so that this could fail
+
+
+def log_wealth(x, m, error):
+    """Waudby-Smith & Ramdas 2024, one number after another: the largest log of the capital."""
+    wealth = top = 0.0
+    count, total, squares = 1, 0.5, 0.25
+    for value in x:
+        stake = np.sqrt(2 * np.log(2 / error) * count / (squares * len(x)))
+        wealth += np.log1p(min(stake, 0.75 / m) * (value - m))
+        top = max(top, wealth)
+        count, total = count + 1, total + value
+        squares += (value - total / count) ** 2
+    return top
+
+
+@pytest.mark.parametrize("mean", [0.2, 0.6])
+def test_bets_are_made_before_the_number_that_they_are_on(mean):
+    x = np.random.default_rng(9).beta(10 * mean, 10 * (1 - mean), 40)
+    low, high = betting_interval(x, 0.0, 1.0, 0.1, 40)
+    assert log_wealth(x, low, 0.1) == pytest.approx(np.log(20), rel=1e-6)
+    assert log_wealth(1 - x, 1 - high, 0.1) == pytest.approx(np.log(20), rel=1e-6)
+
+
+def test_empirical_bernstein_is_as_published():
+    """Maurer & Pontil 2009, Theorem 4, for each end at half of the error; never attained."""
+    x = np.random.default_rng(8).beta(2.0, 5.0, 2000)
+    low, high = empirical_bernstein(3 * x, 0.0, 3.0, 0.04)
+    log = np.log(2 / 0.02)
+    reach = np.sqrt(2 * np.var(x, ddof=1) * log / 2000) + 7 * log / (3 * 1999)
+    assert [low, high] == pytest.approx([3 * (x.mean() - reach), 3 * (x.mean() + reach)], rel=1e-12)
+
+
+def test_the_range_is_that_of_a_whole_group():
+    """Logistic losses of predictions within 1 differ by at most 1, and those of three by 3."""
+    posterior = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
+    domain = gdp.Domain(x_bound=1.0, y_range=(0.0, 1.0))
+    given = {"posterior": posterior, "domain": domain, "group_size": 3, "is_exact": False}
+    spec = Mock(spec=AuditSpec, **given)
+    assert certified_kl._range(spec, 0.5) == pytest.approx((-1.5, 1.5))
 
 
 def test_the_normal_interval_misses_what_is_rare():

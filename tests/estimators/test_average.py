@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gibbs_dp.estimators import average, mean_interval
+from gibbs_dp.estimators import average, control_share, mean_interval
 from gibbs_dp.estimators.average import _untransformed
 
 
@@ -78,3 +78,11 @@ def test_constant_and_bad_values():
         mean_interval(np.ones(1))
     with pytest.raises(ValueError, match="level: must be between 0 and 1"):
         mean_interval(np.arange(3.0), 1.0)
+
+
+def test_a_control_whose_mean_is_not_zero_is_not_used():
+    """It would move what it corrects: off by 16 standard errors here."""
+    noise = np.random.default_rng(11).normal(size=1000)
+    tame = np.zeros(5)
+    assert control_share(-noise, noise, tame) > 0.99
+    assert control_share(-noise, noise + 0.5, tame) == 0.0

@@ -72,6 +72,14 @@ def test_the_exponential_mechanism_has_its_law_and_its_epsilon():
     assert np.all(np.abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / runs))
 
 
+def test_the_zcdp_of_the_exponential_mechanism_is_nearly_attained():
+    """Two choices whose utilities move apart: KL is its order 1, the largest of small epsilons."""
+    mechanism = ExponentialMechanism(1.0, 0.1, adjacency="replace-one")
+    p, q = (mechanism.probabilities(np.array(u)) for u in ([0.5, -0.5], [-0.5, 0.5]))
+    kl = float(p @ np.log(p / q))
+    assert kl <= mechanism.guarantee.zcdp <= 1.002 * kl
+
+
 def test_gaussian_guarantees_agree_with_dp_accounting():
     found = gaussian_for(1.0, 1e-5, sensitivity=2.0, adjacency="replace-one")
     pld = require("dp_accounting.pld.privacy_loss_distribution")

@@ -103,6 +103,34 @@ def test_max_information_of_approximate_dp_holds(seed, eps, beta, n):
             assert channel.approx_max_information_bits(total) <= bits + 1e-9
 
 
+@pytest.mark.parametrize("a", [0.05, 0.7, 3.0])
+def test_the_mean_in_max_information_is_the_largest_kl_within_the_range(a):
+    """Of two laws whose log ratio is within a everywhere: two outcomes are enough, on a grid."""
+    given = {"margin": a / 2, "slack": 1.0}
+    bits, _ = approximate_dp_bits_at(10, a / 2, 1e-9, azuma_beta=1 - 1e-16, **given)
+    mean = (bits * math.log(2) - 1.0) / 10  # nothing is left of the deviation
+    p = np.linspace(1e-4, 1 - 1e-4, 4001)[:, None]
+    ends = (
+        np.maximum(p * math.exp(-a), 1 - (1 - p) * math.exp(a)),
+        np.minimum(p * math.exp(a), 1 - (1 - p) * math.exp(-a)),
+    )
+    q = np.clip(np.hstack(ends), 1e-300, 1 - 1e-16)
+    largest = (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).max()
+    assert largest <= mean * (1 + 1e-6)
+    assert mean == pytest.approx(largest, rel=1e-3)
+
+
+def test_the_deviation_in_max_information_is_that_of_azuma():
+    """Steps within ``a`` of either side: more than ``t`` has chance ``exp(-t^2 / (2 n a^2))``."""
+    n, a, beta = 50, 0.4, 0.01
+    low, high = (
+        approximate_dp_bits_at(n, a / 2, 1e-9, margin=a / 2, slack=1.0, azuma_beta=b)
+        for b in (1 - 1e-16, beta)
+    )
+    t = (high[0] - low[0]) * math.log(2)
+    assert math.exp(-(t**2) / (2 * n * a**2)) == pytest.approx(beta, rel=1e-6)
+
+
 def test_approximate_dp_search_is_no_worse_than_any_choice():
     best = bounds.max_information_bits(100, 0.1, 1e-9, beta=0.05)
     for margin, slack in itertools.product((1e-4, 1e-3, 0.1), (1e-4, 1e-2, 1.0)):

@@ -135,6 +135,11 @@ def test_constants_under_clipping():
     assert near.strong_convexity == 1.0
     mean = chain_constants(MEAN, clip=0.1, domain=UNIT, **given)
     assert mean.strong_convexity == 4.0  # the examples' own curvature is lost
+    ball = gdp.Flat(gdp.supports.l2_ball(2, 1.0))
+    on_ball = gdp.GibbsPosterior(gdp.losses.half_squared_distance, ball)
+    for clip, convexity in ((2.0, 0.5 * 40), (1.9, 0.0)):  # gradients have norms up to 2
+        found = chain_constants(on_ball, clip=clip, domain=UNIT, **given)
+        assert found.strong_convexity == convexity
     own = gdp.GibbsPosterior(
         gdp.losses.Declared(lambda t, z: jnp.sum((t - z) ** 4)), dist.Normal(jnp.zeros(1), 1.0)
     )
@@ -159,6 +164,8 @@ def test_any_loss_by_composition_and_the_smaller_of_two():
     ]
     assert long == sorted(long)
     assert long[3] == pytest.approx(long[2], rel=1e-6)  # last iterate: it stops growing
+    nine = chain_guarantee(LOGISTIC, gdp.ULA(0.05, 10), num_draws=9, **given)
+    assert nine.gdp == pytest.approx(3 * long[1], rel=1e-12)  # as Gaussians compose
     too_large = chain_guarantee(LOGISTIC, gdp.ULA(0.4, 50), **given)  # h > 2 / M
     assert "composition" in too_large.assumptions[0]
 
@@ -173,6 +180,11 @@ def test_sgld_is_the_subsampled_gaussian_mechanism():
     event = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(noise))
     theirs = pld.PLDAccountant().compose(event, 5).get_epsilon(1e-5)
     assert found.epsilon == pytest.approx(theirs, rel=1e-5)
+    three = {"n": 100, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5, "num_draws": 3}
+    found = chain_guarantee(LOGISTIC, kernel, gamma=gamma, **three)
+    theirs = pld.PLDAccountant().compose(event, 15).get_epsilon(1e-5)
+    assert found.epsilon == pytest.approx(theirs, rel=1e-5)
+    found = chain_guarantee(LOGISTIC, kernel, gamma=gamma, **three | {"num_draws": 1})
     whole = subsampled_epsilon(noise, 1.0, num_steps=5, delta=1e-5)
     assert found.epsilon < 0.5 * whole  # subsampling amplifies
     with pytest.raises(ValueError, match="add-remove"):

@@ -141,6 +141,16 @@ def test_right_guesses_are_no_more_probable_than_is_said(epsilon, delta):
             assert claimed == pytest.approx(truth)
 
 
+def test_several_numbers_of_guesses_are_paid_for():
+    """Scores that know nothing show an epsilon with chance 0.4 at most; 1e-5 a false alarm."""
+    rng, repeats = np.random.default_rng(10), 400
+    shown = sum(
+        epsilon_of_one_run(rng.normal(size=64), rng.integers(0, 2, 64), confidence=0.6).epsilon > 0
+        for _ in range(repeats)
+    )
+    assert shown <= stats.binom.isf(1e-5, repeats, 0.4)
+
+
 def test_the_published_numbers():
     """Steinke, Nasr & Jagielski 2023, Appendix D: 75 of 100 guesses right, of 1,000 canaries."""
     assert chance_of_guesses(1000, 100, 75, 0.673, 1e-4) == pytest.approx(0.05, abs=1e-4)

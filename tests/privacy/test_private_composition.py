@@ -67,6 +67,13 @@ def test_renyi_curves_of_bounded_range_add():
     assert found > account(posterior, num_draws=100, **given).epsilon(1e-6)
 
 
+def test_deltas_add_up_as_for_mechanisms_that_reveal_everything_so_often():
+    """Two that tell all with chance 1e-6 do so with 2e-6 - 1e-12 together: nothing holds below."""
+    pair = gdp.Guarantee("replace-one", "exact draw", 1, 1.0, 0.5, 1e-6)
+    assert compose([pair, pair], delta=1.9e-6).epsilon == math.inf
+    assert compose([pair, pair], delta=2e-6).epsilon == pytest.approx(1.0, rel=1e-3)
+
+
 def test_compose_refuses():
     with pytest.raises(ValueError, match="the list is empty"):
         compose([], delta=1e-5)

@@ -69,6 +69,26 @@ def test_rounds_are_the_exact_ones_where_the_rate_is_attained(monkeypatch, m, h,
     assert plan.num_steps == count
 
 
+def test_the_start_on_space_is_as_far_as_is_said_where_losses_are_linear():
+    """Normal laws of both curvatures, the slope as large as the search for the start leaves it."""
+    m, smoothness = 2.0, 10.0
+    upper = m + smoothness
+    slope = math.sqrt(2 * 0.999 * proximal.START_SLACK / (1 / m - 1 / upper))
+    x = np.linspace(-6, 6, 120_001)
+    start, posterior = (stats.norm(-slope / p, p**-0.5).logpdf(x) for p in (upper, m))
+    bound = start_divergence(on_space(vector(m)), smoothness)
+    assert bound - 2e-3 <= (start - posterior).max() <= bound
+
+
+def test_the_poincare_constant_of_an_interval_is_attained_by_a_sine():
+    """Of the uniform law, which is that of no losses (Payne & Weinberger 1960)."""
+    radius = 1.3
+    x = (np.arange(100_000) + 0.5) / 50_000 - 1
+    wave, slope = np.sin(0.5 * np.pi * x), np.pi / (2 * radius) * np.cos(0.5 * np.pi * x)
+    _, poincare = inequalities(on_ball(1, radius))
+    assert wave.var() / np.mean(slope**2) == pytest.approx(poincare, rel=1e-6)
+
+
 def test_chi_squared_rounds_are_minimal():
     """Against all ways to split them, in plain arithmetic."""
     for start, step, alpha, poincare in ((5.0, 0.1, 0.7, 0.4), (60.0, 0.05, 0.2, 1.6)):

@@ -150,6 +150,14 @@ def test_sgld_has_the_stationary_variance_of_theory(name):
     assert excess[0] < 0.25 * excess[1]  # shrinks with the step
 
 
+def test_the_noise_of_a_step_has_the_variance_that_privacy_is_accounted_for():
+    """Variance ``2 h`` of a million coordinates: 5 standard errors, a false alarm in a million."""
+    count, h = 1_000_000, 0.03
+    state = langevin.ula_init(jnp.zeros(count))
+    moved = langevin.ula_step(jax.random.key(0), state, jnp.zeros_like, h).position
+    assert np.var(np.asarray(moved, np.float64)) == pytest.approx(2 * h, rel=5 * (2 / count) ** 0.5)
+
+
 def test_a_schedule_of_optax_sets_every_step():
     rule = optax.polynomial_schedule(0.5 / PRECISION, 0.05 / PRECISION, 1.0, 10)
     u, _ = chains(gdp.ULA(rule), num_steps=12, start=MODE)

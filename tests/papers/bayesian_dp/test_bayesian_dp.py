@@ -10,7 +10,7 @@ from scipy.special import expit
 from gibbs_dp.information import dependence
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovQuiltMechanism
-from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence, spectral_side
+from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence, quilt_profile, spectral_side
 from gibbs_dp.papers.bayesian_dp.markov_chain import chain_tail, independent_tail
 from gibbs_dp.papers.bayesian_dp.row_law import adversaries, exact_bdp_leakage, max_influence
 from gibbs_dp.papers.bounds import dp_max_information_bits_eighth
@@ -179,6 +179,32 @@ def test_spectral_forms_are_above_exact_ones():
                 for lag, side in enumerate(sides, start=1):
                     limit = spectral_side(chain, lag, knows_others=knows, is_past=is_past)
                     assert side <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("flip", [0.05, 0.3])
+def test_spectral_forms_are_those_of_the_docstring(flip):
+    """Of a symmetric chain of two states, whose gap and least probability are known."""
+    chain = MarkovChain([[1 - flip, flip], [flip, 1 - flip]], 1000)
+    for lag in (20, 100):
+        far = math.exp(-2 * flip * lag) / 0.5
+        ratio = (0.5 + far / 2) / (0.5 - far / 2)
+        for is_past in (True, False):
+            side = {
+                knows: spectral_side(chain, lag, knows_others=knows, is_past=is_past)
+                for knows in (True, False)
+            }
+            assert math.exp(side[True]) == pytest.approx((1 - far) ** -2, rel=1e-9)
+            assert math.exp(side[False]) == pytest.approx(ratio, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_the_noise_of_quilts_is_no_more_and_no_less_than_epsilon_asks(epsilon):
+    """It leaks just epsilon to whoever knows no other row; of independent rows, it is 1/epsilon."""
+    for chain in (MarkovChain([[0.7, 0.3], [0.4, 0.6]], 9), MarkovChain([[0.9, 0.1]] * 2, 9)):
+        scale = MarkovQuiltMechanism(chain, epsilon).scale
+        profile = quilt_profile(chain, knows_others=False)
+        assert profile.bdp_epsilon(1 / scale) == pytest.approx(epsilon, rel=1e-9)
+    assert scale == pytest.approx(1 / epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize("form", ["exact", "spectral"])

@@ -40,6 +40,12 @@ def test_theorem_seven_and_its_improvement(seed, log_spread):
     assert kl <= float(p @ np.log(p / q)) + 1e-9
 
 
+def test_theorems_six_and_seven_have_the_constant_in_print():
+    """``8 sqrt(eps)`` (Chaudhuri, Imola & Machanavajjhala 2019), which no case comes near."""
+    assert capacity.generalization_from_kl(hull(0.25)) == 4.0
+    assert capacity.ipm_from_kl(hull(0.25)).value == 4.0
+
+
 def test_the_improvement_is_nearly_attained():
     # Two queries +-1 and laws close to even: the metric is 2 d and the KL 2 d^2.
     p, q = np.array([0.505, 0.495]), np.array([0.495, 0.505])
