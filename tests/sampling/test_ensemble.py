@@ -132,7 +132,7 @@ def test_one_of_the_chains_that_a_chain_consists_of_may_be_stuck(monkeypatch):
     """Chain 9 of 32, of the second of four; a single draw of each is no sign."""
     target = Target(SCHOOLS, school_data(), jnp.ones(()))
     inside = SCHOOLS.initial(jax.random.key(0))
-    adapted = ensemble.Adapted(jnp.ones(10), *3 * [jnp.asarray(0)])
+    adapted = ensemble.Adapted(jnp.ones(10), None, *3 * [jnp.asarray(0)])
 
     def run(num_draws):
         u = jax.random.normal(jax.random.key(1), (num_draws, 32, 10))

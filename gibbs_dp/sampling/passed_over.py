@@ -1,0 +1,116 @@
+"""Places with mass in which chains have been, and that draws which came after have passed over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+from scipy import special
+
+from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.modes import INSIDE, MAX_LADDER_DIM, Modes
+from gibbs_dp.sampling.target import NoHessianError, Target, derivatives_named
+
+# Draws of a chain in a row, whose densest one is a place that is looked at.
+WINDOW = 50
+# Of a place: its least mass, as a share of that of the draws, and the share of its mass that draws
+# which have been there have at least.
+LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
+
+
+def passed_over(
+    posterior: GibbsPosterior, batch: PyTree, gamma: float, before: Sequence[Draws], draws: Draws
+) -> Modes | None:
+    """Find a place that earlier chains saw and new draws do not have; None: there is none.
+
+    Chains may sit in a narrow peak that those of another sampler, which start elsewhere and agree
+    with each other, never meet. Around the densest draws of the earlier ones the posterior is taken
+    for a Gaussian of its own curvature, and all new draws together for one of their covariance: the
+    difference of the log masses says how many of the new draws the place should have.
+    """
+    dim = posterior.dim
+    if dim > MAX_LADDER_DIM:
+        return None
+    own = np.asarray(draws.unconstrained(posterior), np.float64)
+    points = [own[0, :1], *(_densest(each, posterior) for each in before)]
+    try:
+        with derivatives_named(""):
+            at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, np.concatenate(points)))
+            found = _bent(posterior, batch, *at)
+    except NoHessianError:
+        return None
+    found = _Bent(*(np.asarray(a, np.float64) for a in found))
+    rows = own.reshape(-1, dim)
+    center, spread = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
+    gaussian = 0.5 * dim * math.log(2.0 * math.pi)
+    mass = gaussian + 0.5 * (np.linalg.slogdet(spread)[1] + dim)
+    mass += float((draws.log_density - draws.log_density[0, 0]).mean())
+    limit = special.chdtri(dim, 1.0 - INSIDE)
+    worst: tuple[float, Float[np.ndarray, " dim"]] | None = None
+    for point, energy, slope, bend in zip(np.concatenate(points), *found, strict=True):
+        if not np.isfinite(bend).all() or np.linalg.eigvalsh(bend)[0] <= 0:
+            continue
+        step = np.linalg.solve(bend, slope)
+        if step @ slope > limit:  # on a slope: no place of its own
+            continue
+        middle = point - step
+        gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy + 0.5 * step @ slope - mass
+        away = rows - middle
+        share = np.mean(np.einsum("nd,de,ne->n", away, bend, away) < limit)
+        due = math.exp(min(gap, 0.0))
+        if due > LEAST_SHARE and share < SHARE_SEEN * due and (worst is None or gap > worst[0]):
+            worst = float(gap), middle
+    if worst is None:
+        return None
+    away = worst[1] - center
+    return Modes(
+        num_searched=1,
+        num_starts=sum(map(len, points)) - 1,
+        share_of_datasets=1.0,
+        distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
+        log_mass_gap=worst[0],
+    )
+
+
+def _densest(draws: Draws, posterior: GibbsPosterior) -> Float[np.ndarray, "places dim"]:
+    """Take the draw of largest density of every window of every chain."""
+    u, height = np.asarray(draws.unconstrained(posterior)), draws.log_density
+    length = min(WINDOW, u.shape[1])
+    count = u.shape[1] // length
+    windows = u[:, : count * length].reshape(-1, length, u.shape[-1])
+    heights = np.nan_to_num(height[:, : count * length].reshape(-1, length), nan=-np.inf)
+    return windows[np.arange(len(windows)), heights.argmax(axis=1)]
+
+
+class _Bent(NamedTuple):
+    """Potential at points, relative to the first, its gradient and its Hessian."""
+
+    energy: Float[Array | np.ndarray, " points"]
+    slope: Float[Array | np.ndarray, "points dim"]
+    bend: Float[Array | np.ndarray, "points dim dim"]
+
+
+def _bent_of(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: Float[Array, ""],
+    points: Float[Array, "points dim"],
+) -> _Bent:
+    target = Target(posterior, jax.tree.map(lambda a: a[0], batch), gamma)
+    potential = target.relative_to(target.terms(points[0]))
+
+    def one(point: Float[Array, " dim"]) -> _Bent:
+        value, slope = jax.value_and_grad(potential)(point)
+        return _Bent(value, slope, jax.hessian(potential)(point))
+
+    return jax.lax.map(one, points)
+
+
+_bent = on_default_backend(_bent_of, "posterior", is_quick=True)
