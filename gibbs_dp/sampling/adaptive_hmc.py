@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,19 +14,13 @@ from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.recentring import Recentring, find_recentring
-from gibbs_dp.sampling.ensemble import Adapted, Coordinates, run_ensemble
+from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.sampling.ensemble import Adapted, Coordinates, recentring_of, run_ensemble
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, check_ranges
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.stretching import Stretch, reach
 from gibbs_dp.sampling.target import Target
-
-
-@lru_cache(maxsize=64)
-def recentring_of(posterior: GibbsPosterior) -> Recentring | None:
-    """As :func:`find_recentring`, which traces the prior, once for each posterior."""
-    return find_recentring(posterior)
 
 
 def is_hierarchy(posterior: GibbsPosterior) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,11 +13,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp._jaxlib.linalg import solve_lower
 from gibbs_dp._jaxlib.precision import matmul
-from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.laplace import hessian_diagonal
 from gibbs_dp.sampling.noise import chain_keys, normals_and_uniforms, step_key
 from gibbs_dp.sampling.stretching import Stretch, fitted, fitted_stretch
-from gibbs_dp.sampling.target import MAX_DENSE_DIM, Target, Terms
+from gibbs_dp.sampling.target import MAX_DENSE_DIM, Potential, Target, Terms
 
 # Transitions of the windows after which coordinates and step size are learned anew, of trials of a
 # length, and of the last window; a step size settles in as many as follow.
@@ -172,6 +173,12 @@ def _plan(patience: int, num_draws: int, is_fixed: bool) -> _Now:
     return _Now._make(np.asarray(x, _KINDS[type(x[0])]) for x in (*columns, places))
 
 
+@lru_cache(maxsize=64)
+def recentring_of(posterior: GibbsPosterior) -> Recentring | None:
+    """As :func:`find_recentring`, which traces the prior, once for each posterior."""
+    return find_recentring(posterior)
+
+
 class Coordinates(NamedTuple):
     """What chains are moved in, before whitening: recentred, and stretched where asked for."""
 
@@ -198,6 +205,15 @@ class Coordinates(NamedTuple):
         """Go half way: recentred, and not stretched."""
         return u if self.recentring is None else self.recentring.from_flat(u, self.share)
 
+    def pull_back(self, potential: Potential) -> Potential:
+        """Express the potential as a function of these coordinates."""
+
+        def pulled(w: Float[Array, " dim"]) -> Float[Array, ""]:
+            u, log_det = self.to_flat(w)
+            return potential(u) - log_det
+
+        return pulled
+
 
 class _Space(NamedTuple):
     target: Target
@@ -217,24 +233,23 @@ class _Space(NamedTuple):
         (value, (u, energy)), gradient = both(w)
         return _Chains(w, u, value, energy, gradient)
 
-    def learn_share(self, u: Float[Array, "draws dim"]) -> Float[Array, " dim"]:
-        """How much of every coordinate the data decide, in the middle of these draws."""
-        recentring = self.coordinates.recentring
-        assert recentring is not None
-        place = recentring.place
 
-        def loss(u: Float[Array, " dim"]) -> Float[Array, ""]:
-            terms = self.target.terms(u)
-            return self.target.gamma * jnp.sum(terms.losses - self.reference.losses)
+def learn_share(
+    recentring: Recentring, target: Target, reference: Terms, u: Float[Array, "draws dim"]
+) -> Float[Array, " dim"]:
+    """How much of every coordinate the data decide, in the middle of these draws."""
 
-        def one(u: Float[Array, " dim"]) -> tuple[Array, Array]:
-            return hessian_diagonal(loss, u, PROBES), place(u).log_scale
+    def loss(u: Float[Array, " dim"]) -> Float[Array, ""]:
+        return target.gamma * jnp.sum(target.terms(u).losses - reference.losses)
 
-        curvature, log_scale = jax.lax.map(one, u)
-        told = jnp.nanmedian(jnp.maximum(curvature, 0.0), axis=0)
-        told = told * jnp.exp(2.0 * jnp.nanmedian(log_scale, axis=0))
-        share = jnp.where(jnp.isfinite(told), told / (1.0 + told), 0.0)
-        return jnp.where(jnp.asarray(recentring.is_free), share, 1.0)
+    def one(u: Float[Array, " dim"]) -> tuple[Array, Array]:
+        return hessian_diagonal(loss, u, PROBES), recentring.place(u).log_scale
+
+    curvature, log_scale = jax.lax.map(one, u)
+    told = jnp.nanmedian(jnp.maximum(curvature, 0.0), axis=0)
+    told = told * jnp.exp(2.0 * jnp.nanmedian(log_scale, axis=0))
+    share = jnp.where(jnp.isfinite(told), told / (1.0 + told), 0.0)
+    return jnp.where(jnp.asarray(recentring.is_free), share, 1.0)
 
 
 def _color(scale: Float[Array, "*shape"], v: Float[Array, "chains dim"]) -> Array:
@@ -445,7 +460,8 @@ def run_ensemble(
         chains, num_replaced = _replaced(key, state.chains, is_astray)
         counted = (weight[:, None] * ~is_astray).ravel()
         if recentring is not None:
-            own = own._replace(share=space.learn_share(chains.u))
+            share = learn_share(recentring, target, state.reference, chains.u)
+            own = own._replace(share=share)
         flat = ring.u.reshape(-1, dim)
         if heavy_tails:
             whole = jax.vmap(own.unstretched_from_flat)(flat)

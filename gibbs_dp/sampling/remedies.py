@@ -69,8 +69,6 @@ REMEDIABLE = {
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
-# In place of warnings, of a sampler that could not run.
-NO_HESSIAN = "no-hessian"
 # Draws in all, below which that they are few is no reason; the share that is effective, from which
 # an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
 # have more of them.
@@ -111,7 +109,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
             draws = run(task, sampler)
         except NoHessianError:
             tried.append(f"{label} (the loss has no second derivative)")
-            last.names = [NO_HESSIAN]
+            last.has_hessian = False
             continue
         except ValueError as error:
             if best is None and not isinstance(sampler, SMC):  # the first chains' are the task's
@@ -165,6 +163,7 @@ class _Last:
 
     names: list[str] = field(default_factory=list)
     r_hat: float = math.inf
+    has_hessian: bool = True  # the loss: coordinates are recentred by second derivatives
     found: set[str] = field(default_factory=set)  # what chains that start elsewhere may miss
     has_heavy_tails: bool = False  # or the draws of any before
 
@@ -190,9 +189,9 @@ def _of_particles(task: Task, last: _Last) -> Iterator[Sampler]:
     if task.posterior.prior.has_draws and task.init is None:
         wanted = 8 * -(-task.num_chains * task.num_samples // 8)
         count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
-        yield SMC(num_particles=count)
+        yield SMC(num_particles=count, recentre=last.has_hessian)
         if {"islands-disagree", "few-effective-draws"} & set(last.names):
-            yield SMC(num_particles=MORE_PARTICLES * count)
+            yield SMC(num_particles=MORE_PARTICLES * count, recentre=last.has_hessian)
 
 
 def _changes_in_steps(task: Task) -> bool:
@@ -230,7 +229,7 @@ def _first(task: Task) -> Sampler:
 
 def _of_chains(task: Task, last: _Last) -> Iterator[Sampler]:
     """Chains that go on after the first ones; coordinates are moved by second derivatives."""
-    recentre = NO_HESSIAN not in last.names
+    recentre = last.has_hessian
     is_first = recentre and isinstance(_first(task), AdaptiveHMC)
     for patience in (1, PATIENCE):
         if not (last.has_heavy_tails or (is_first and patience == 1)):
@@ -302,7 +301,7 @@ def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     try:
         draws = run(task, _first(task))
     except NoHessianError:
-        last.names = [NO_HESSIAN]
+        last.has_hessian = False
         draws = run(task, AdaptiveHMC(recentre=False))
     count, advice = num_examples(task.batch), ALL_TRIED
     notes: list[str] = []

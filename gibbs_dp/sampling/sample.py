@@ -29,9 +29,10 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
-from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, Ensemble, draw_ensemble, recentring_of
+from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, Ensemble, draw_ensemble
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.ensemble import recentring_of
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
