@@ -23,6 +23,8 @@ WINDOW = 50
 # Of a place: its least mass, as a share of that of the draws, and the share of its mass that draws
 # which have been there have at least.
 LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
+# Steps to the mode of a place, and nats that one more promises of one that was found.
+NEWTON_STEPS, NEAR_MODE = 3, 0.1
 
 
 def passed_over(
@@ -31,22 +33,24 @@ def passed_over(
     """Find a place that earlier chains saw and new draws do not have; None: there is none.
 
     Chains may sit in a narrow peak that those of another sampler, which start elsewhere and agree
-    with each other, never meet. Around the densest draws of the earlier ones the posterior is taken
-    for a Gaussian of its own curvature, and all new draws together for one of their covariance: the
-    difference of the log masses says how many of the new draws the place should have.
+    with each other, never meet. Around modes next to the densest draws of the earlier ones the
+    posterior is taken for a Gaussian of its own curvature, and all new draws together for one of
+    their covariance: the difference of the log masses says how many of the new draws the place
+    should have.
     """
     dim = posterior.dim
     if dim > MAX_LADDER_DIM:
         return None
     own = np.asarray(draws.unconstrained(posterior), np.float64)
-    points = [own[0, :1], *(_densest(each, posterior) for each in before)]
+    places = np.concatenate([_densest(each, posterior) for each in before])
+    zero = own[0, 0]
     try:
         with derivatives_named(""):
-            at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, np.concatenate(points)))
-            found = _bent(posterior, batch, *at)
+            for _ in range(NEWTON_STEPS):
+                places = places - _bent_at(posterior, batch, gamma, zero, places).step
+            found = _bent_at(posterior, batch, gamma, zero, places)
     except NoHessianError:
         return None
-    found = _Bent(*(np.asarray(a, np.float64) for a in found))
     rows = own.reshape(-1, dim)
     center, spread = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
     gaussian = 0.5 * dim * math.log(2.0 * math.pi)
@@ -54,14 +58,10 @@ def passed_over(
     mass += float((draws.log_density - draws.log_density[0, 0]).mean())
     limit = special.chdtri(dim, 1.0 - INSIDE)
     worst: tuple[float, Float[np.ndarray, " dim"]] | None = None
-    for point, energy, slope, bend in zip(np.concatenate(points), *found, strict=True):
-        if not np.isfinite(bend).all() or np.linalg.eigvalsh(bend)[0] <= 0:
-            continue
-        step = np.linalg.solve(bend, slope)
-        if step @ slope > limit:  # on a slope: no place of its own
-            continue
-        middle = point - step
-        gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy + 0.5 * step @ slope - mass
+    for middle, energy, slope, bend, step in zip(places, *found, strict=True):
+        if not 0 <= step @ slope < NEAR_MODE or np.linalg.eigvalsh(bend)[0] <= 0:
+            continue  # on a slope: no place of its own
+        gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy - mass
         away = rows - middle
         share = np.mean(np.einsum("nd,de,ne->n", away, bend, away) < limit)
         due = math.exp(min(gap, 0.0))
@@ -72,7 +72,7 @@ def passed_over(
     away = worst[1] - center
     return Modes(
         num_searched=1,
-        num_starts=sum(map(len, points)) - 1,
+        num_starts=len(places),
         share_of_datasets=1.0,
         distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
         log_mass_gap=worst[0],
@@ -90,25 +90,43 @@ def _densest(draws: Draws, posterior: GibbsPosterior) -> Float[np.ndarray, "plac
 
 
 class _Bent(NamedTuple):
-    """Potential at points, relative to the first, its gradient and its Hessian."""
+    """Potential at points, relative to one, gradient, Hessian, and Newton's step back."""
 
-    energy: Float[Array | np.ndarray, " points"]
-    slope: Float[Array | np.ndarray, "points dim"]
-    bend: Float[Array | np.ndarray, "points dim dim"]
+    energy: Float[np.ndarray, " points"]
+    slope: Float[np.ndarray, "points dim"]
+    bend: Float[np.ndarray, "points dim dim"]
+    step: Float[np.ndarray, "points dim"]  # 0 where the Hessian is of no use
+
+
+def _bent_at(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: float,
+    zero: Float[np.ndarray, " dim"],
+    points: Float[np.ndarray, "points dim"],
+) -> _Bent:
+    at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero, points))
+    energy, slope, bend = (np.array(a, np.float64) for a in _bent(posterior, batch, *at))
+    is_lost = ~(np.isfinite(bend).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1))
+    bend[is_lost], slope[is_lost] = -np.eye(bend.shape[-1]), 0.0
+    with np.errstate(all="ignore"):
+        step = np.einsum("pde,pe->pd", np.linalg.pinv(bend, hermitian=True), slope)
+    return _Bent(energy, slope, bend, np.nan_to_num(step))
 
 
 def _bent_of(
     posterior: GibbsPosterior,
     batch: PyTree,
     gamma: Float[Array, ""],
+    zero: Float[Array, " dim"],
     points: Float[Array, "points dim"],
-) -> _Bent:
+) -> tuple[Array, Array, Array]:
     target = Target(posterior, jax.tree.map(lambda a: a[0], batch), gamma)
-    potential = target.relative_to(target.terms(points[0]))
+    potential = target.relative_to(target.terms(zero))
 
-    def one(point: Float[Array, " dim"]) -> _Bent:
+    def one(point: Float[Array, " dim"]) -> tuple[Array, Array, Array]:
         value, slope = jax.value_and_grad(potential)(point)
-        return _Bent(value, slope, jax.hessian(potential)(point))
+        return value, slope, jax.hessian(potential)(point)
 
     return jax.lax.map(one, points)
 

@@ -20,8 +20,9 @@ from gibbs_dp._jaxlib.precision import matmul
 # Gaussian's is 3.4, an exponential's 5.6, that of Student's t 5.9, 8.5 and 32 with 3, 2 and 1
 # degrees of freedom.
 HEAVY, OUTER = 6.5, 0.01
-# Standard errors of the share beyond a quantile; draws in all, of which fewer show no tail.
-TAIL_Z, FEWEST = 2.0, 400
+# Standard errors of the shares beyond two quantiles, two of their quotient; draws in all, of which
+# fewer show no tail.
+TAIL_Z, FEWEST = 1.5, 400
 # Of quartile distances from the median, beyond which a draw is no part of the middle.
 MIDDLE = 5.0
 
@@ -29,7 +30,7 @@ MIDDLE = 5.0
 def reach(u: Float[np.ndarray, "chain draw dim"]) -> float:
     """How far the heaviest tail of any coordinate reaches at least, in quartile distances.
 
-    Quantiles are moved towards each other by two standard errors of the shares beyond them: few
+    Quantiles are moved towards each other by standard errors of the shares beyond them: few
     effective draws show no tail.
     """
     u = np.asarray(u, np.float64)
