@@ -15,7 +15,7 @@ from scipy import special
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.draws import Draws
-from gibbs_dp.sampling.modes import INSIDE, MAX_LADDER_DIM, Modes
+from gibbs_dp.sampling.modes import INSIDE, MAX_LADDER_DIM, Modes, potential_at
 from gibbs_dp.sampling.target import NoHessianError, Target, derivatives_named
 
 # Draws of a chain in a row, whose densest one is a place that is looked at.
@@ -25,6 +25,8 @@ WINDOW = 50
 LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
 # Steps to the mode of a place, and nats that one more promises of one that was found.
 NEWTON_STEPS, NEAR_MODE = 3, 0.1
+# Points that weigh what lies in its ellipsoid.
+NUM_INSIDE = 256
 
 
 def passed_over(
@@ -64,9 +66,17 @@ def passed_over(
         gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy - mass
         away = rows - middle
         share = np.mean(np.einsum("nd,de,ne->n", away, bend, away) < limit)
-        due = math.exp(min(gap, 0.0))
-        if due > LEAST_SHARE and share < SHARE_SEEN * due and (worst is None or gap > worst[0]):
-            worst = float(gap), middle
+        if _due(gap) > LEAST_SHARE and share < SHARE_SEEN * _due(gap):
+            # As much as is really inside: a bent ridge leaves its ellipsoid.
+            noise = np.random.default_rng(0).standard_normal((NUM_INSIDE, dim))
+            square = np.sum(noise**2, axis=1)
+            points = middle + np.linalg.solve(np.linalg.cholesky(bend).T, noise.T).T
+            rise = potential_at(posterior, batch, gamma, zero, points) - energy - 0.5 * square
+            log_weight = np.where((square < limit) & np.isfinite(rise), -rise, -np.inf)
+            gap += special.logsumexp(log_weight) - math.log(NUM_INSIDE)
+        is_due = _due(gap) > LEAST_SHARE and share < SHARE_SEEN * _due(gap)
+        if is_due and (worst is None or gap > worst[0]):
+            worst = gap, middle
     if worst is None:
         return None
     away = worst[1] - center
@@ -75,8 +85,13 @@ def passed_over(
         num_starts=len(places),
         share_of_datasets=1.0,
         distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
-        log_mass_gap=worst[0],
+        log_mass_gap=float(worst[0]),
     )
+
+
+def _due(gap: float) -> float:
+    """Share of the draws that a place should have."""
+    return math.exp(min(gap, 0.0))
 
 
 def _densest(draws: Draws, posterior: GibbsPosterior) -> Float[np.ndarray, "places dim"]:

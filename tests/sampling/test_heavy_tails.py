@@ -116,3 +116,13 @@ def test_a_place_that_chains_had_been_in_is_not_forgotten():
         assert 0.3 < share < 0.7 or names_of(draws.warnings)
         told.append(draws.notes[0])
     assert any("AdaptiveHMC() (several-modes)" in each for each in told)
+
+
+def test_a_ridge_that_bends_is_no_other_place():
+    """Around a point of a ring the Gaussian of its curvature is long and straight."""
+    posterior = gdp.GibbsPosterior(
+        lambda theta, z: 200.0 * (jnp.linalg.norm(theta) - z) ** 2, dist.Normal(jnp.zeros(2), 1.0)
+    )
+    draws = gdp.sample(posterior, jnp.ones(1))
+    assert "AdaptiveHMC() (nothing against it)" in draws.notes[0]
+    assert not draws.warnings
