@@ -115,7 +115,7 @@ DRAWS_AT_AN_END = Caution(
 )
 
 HEAVY_TAILS = Caution(
-    "heavy-tails",
+    "heavy-tailed-draws",
     "a hundredth of a coordinate's draws lies {reach:.0f} times as far out as a quarter does (of a "
     "Gaussian: 3.4): chains come to such tails too seldom for R-hat to tell; {remedy}.",
     "Where a density falls as a power of the distance, as Cauchy's does, gradients vanish. Chains "

@@ -64,7 +64,7 @@ REMEDIABLE = {
     "stuck-chains",
     "several-modes",
     "islands-disagree",
-    "heavy-tails",
+    "heavy-tailed-draws",
 }
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
@@ -121,7 +121,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         seen.append(draws)
         last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
         last.found = _may_be_missed(names, draws)
-        last.has_heavy_tails |= "heavy-tails" in names
+        last.has_heavy_tails |= "heavy-tailed-draws" in names
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
         rank = len(names), r_hat if names else 0.0
         if best is None or rank <= best[0]:
@@ -244,7 +244,7 @@ def _may_be_missed(names: Sequence[str], draws: Draws) -> set[str]:
     Not a peak without mass; nor heavy tails, which are most of what a ladder finds around a middle.
     """
     found = OF_THE_SEARCH & set(names)
-    if "heavy-tails" in names or draws.modes.ladder_excess * LEAST_MASS > 1.0:
+    if "heavy-tailed-draws" in names or draws.modes.ladder_excess * LEAST_MASS > 1.0:
         found -= {"nested-scales"}
     return found
 

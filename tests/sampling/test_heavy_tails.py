@@ -50,7 +50,7 @@ def test_students_t_in_five_coordinates():
 def test_who_asks_for_chains_alone_is_warned_and_told_what_helps():
     posterior, data = of_student(1.0, 1)
     draws = gdp.sample(posterior, data, sampler=gdp.HMC(), key=8)
-    (warned,) = [str(w) for w in draws.warnings if "[heavy-tails]" in str(w)]
+    (warned,) = [str(w) for w in draws.warnings if "[heavy-tailed-draws]" in str(w)]
     assert "gdp.AdaptiveHMC(heavy_tails=True)" in warned
 
 
