@@ -2,7 +2,8 @@
 
     python benchmarks/hard_targets.py
 
-Every target goes through `gibbs_dp.sample` with ``sampler=gdp.HMC()`` and keys 0 to 9. Its moments
+Every target goes through `gibbs_dp.sample` with ``sampler=gdp.HMC()`` and keys 0 to 9, or, with
+``--kernel default``, without a sampler, so that others are tried where HMC is in doubt. Its moments
 are known from closed forms, quadrature or a million exact draws. A run is *within* its limits where
 the mean of every statistic is off by no more than 4 standard errors and 5% of its standard
 deviation, and every standard deviation by no more than 4 errors and 5%; errors are those of the
@@ -37,7 +38,12 @@ CASES = MODES | SHAPES | MODELS
 ERRORS, SHARE, PROMISED = 4.0, 0.05, 100.0
 KEYS = range(10)
 VERDICTS = ("right", "flagged", "refused", "wrongly refused", "silently wrong")
-KERNELS = {"hmc": gdp.HMC(), "mala": gdp.MALA(), "smc": gdp.SMC(num_particles=2048)}
+KERNELS = {
+    "hmc": gdp.HMC(),
+    "mala": gdp.MALA(),
+    "smc": gdp.SMC(num_particles=2048),
+    "default": None,
+}
 QUICK = ("modes at -2, 2, d = 1", "quartic", "improper: equal columns")
 PAGE = Path(__file__).parent.parent / "docs" / "hard_targets.md"
 
@@ -135,7 +141,8 @@ keys each. Written by `benchmarks/hard_targets.py`, which says how a run is judg
 Of {runs} runs: {told}. Of those that are right {alarms} have a warning.
 
 **Silently wrong** draws are off by more than sampling error and 5%, and nothing says so. Rows with
-"(smc)" are the same targets with `sampler=gdp.SMC(num_particles=2048)`.
+"(smc)" are the same targets with `sampler=gdp.SMC(num_particles=2048)`, those with "(default)"
+without a sampler: others are then tried where HMC's draws are in doubt.
 
 {table}
 """

@@ -62,6 +62,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.BIASED_STEPS,
         draws.ROUNDED_LOSSES,
         draws.DRAWS_AT_AN_END,
+        draws.HEAVY_TAILS,
         draws.AUXILIARY_DRIFT,
     ),
     "Of a model that is checked by simulation": (

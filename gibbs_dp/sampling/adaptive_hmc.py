@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.model.recentring import Recentring, find_recentring
-from gibbs_dp.sampling.ensemble import Adapted, run_ensemble
+from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.sampling.ensemble import Adapted, Coordinates, recentring_of, run_ensemble
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, check_ranges
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
+from gibbs_dp.sampling.stretching import Stretch, reach
 from gibbs_dp.sampling.target import Target
-
-
-@lru_cache(maxsize=64)
-def recentring_of(posterior: GibbsPosterior) -> Recentring | None:
-    """As :func:`find_recentring`, which traces the prior, once for each posterior."""
-    return find_recentring(posterior)
 
 
 def is_hierarchy(posterior: GibbsPosterior) -> bool:
@@ -75,6 +71,9 @@ class AdaptiveHMC(Sampler):
     patience
         Times as long windows of adaptation, and as many steps from one draw to the next, at least
         1.
+    heavy_tails
+        Whether coordinates that have heavy tails are stretched: where a density falls as a power of
+        the distance, chains come seldom; in stretched coordinates it falls exponentially.
 
     Raises
     ------
@@ -101,6 +100,7 @@ class AdaptiveHMC(Sampler):
     target_accept: float = 0.85
     recentre: bool = True
     patience: int = 1
+    heavy_tails: bool = False
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -130,6 +130,19 @@ class AdaptiveHMC(Sampler):
         found = self.run(key, target, starts, num_chains, num_samples, is_fixed=True)
         return ChainDraws.of(target, found.u, accept_prob=found.accept_prob)
 
+    def reach(
+        self,
+        posterior: GibbsPosterior,
+        u: Float[Array, "chains draws dim"],
+        adapted: Adapted,
+    ) -> float:
+        """How far the heaviest tail reaches of the coordinates that chains moved in."""
+        raw = np.asarray(u)
+        found, recentring = reach(raw), recentring_of(posterior) if self.recentre else None
+        if found and (recentring is not None or adapted.stretch is not None):
+            return reach(np.asarray(_own(recentring, adapted.share, adapted.stretch, u)))
+        return found
+
     def run(
         self,
         key: PRNGKeyArray,
@@ -156,6 +169,7 @@ class AdaptiveHMC(Sampler):
             recentring,
             is_given,
             is_fixed,
+            self.heavy_tails,
         )
 
         def joined(values: Float[Array, "each all ..."]) -> Float[Array, "chains draws ..."]:
@@ -198,6 +212,17 @@ def _draw_ensemble_of(
     # On CPUs the chains of one dataset fill the lanes, and none waits for another's adaptation.
     every = data, keys, starts
     return jax.vmap(one)(every) if is_fixed else jax.lax.map(one, every)
+
+
+@partial(jax.jit, static_argnums=0)
+def _own(
+    recentring: Recentring | None,
+    share: Float[Array, " dim"],
+    stretch: Stretch | None,
+    u: Float[Array, "chains draws dim"],
+) -> Float[Array, "chains draws dim"]:
+    space = Coordinates(recentring, share, stretch)
+    return jax.vmap(jax.vmap(space.from_flat))(u)
 
 
 def draw_ensemble(*arguments: Any) -> Ensemble:

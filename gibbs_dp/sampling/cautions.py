@@ -19,6 +19,7 @@ from gibbs_dp.sampling.modes import (
     searched_for,
     warn_of,
 )
+from gibbs_dp.sampling.stretching import HEAVY
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
@@ -83,6 +84,7 @@ FEW_EFFECTIVE_DRAWS = Caution(
 # What helps, by what was run.
 MORE_PARTICLES = "raise SMC's num_particles"
 MORE_DRAWS = "raise num_samples or, where R-hat is large too, leave sampler= out"
+STRETCHED = "leave sampler= out, or take gdp.AdaptiveHMC(heavy_tails=True)"
 LEFT_OUT = "leave sampler= out, and AdaptiveHMC() and SMC() are tried in turn"
 ALL_TRIED = "no other sampler did better (see notes): raise num_samples, or change prior or model"
 FEW_HAVE_IT = "so few effective draws have this by chance: raise num_samples"
@@ -112,6 +114,17 @@ DRAWS_AT_AN_END = Caution(
     "logarithm or log-odds, compute in double precision, or use a prior that leaves the end.",
 )
 
+HEAVY_TAILS = Caution(
+    "heavy-tailed-draws",
+    "a hundredth of a coordinate's draws lies {reach:.0f} times as far out as a quarter does (of a "
+    "Gaussian: 3.4): chains come to such tails too seldom for R-hat to tell; {remedy}.",
+    "Where a density falls as a power of the distance, as Cauchy's does, gradients vanish. Chains "
+    "that have not been far out agree with each other, and quantiles and spread are too small. It "
+    "is looked for in the coordinates that chains move in (logarithms, of positive numbers).",
+    "Leave sampler= out, or take sampler=gdp.AdaptiveHMC(heavy_tails=True), whose coordinates make "
+    "such tails light; or a prior with lighter ones.",
+)
+
 AUXILIARY_DRIFT = Caution(
     "auxiliary-drift",
     "auxiliary draws still drift after {steps} steps, by {z:.1f} standard errors; raise "
@@ -130,6 +143,7 @@ CAUTIONS = (
     BIASED_STEPS,
     ROUNDED_LOSSES,
     DRAWS_AT_AN_END,
+    HEAVY_TAILS,
     AUXILIARY_DRIFT,
     SEVERAL_MODES,
     NESTED_SCALES,
@@ -146,6 +160,7 @@ def judge(
     is_path: bool = False,
     rounding: float = 0.0,
     at_ends: float = 0.0,
+    reach: float = 0.0,
     advice: str | None = None,
 ) -> tuple[Warned, ...]:
     """Warn of chains, and of what describes their coordinates.
@@ -165,6 +180,8 @@ def judge(
         found.append(ROUNDED_LOSSES(nats=rounding))
     if not at_ends <= AT_ENDS_LIMIT:
         found.append(DRAWS_AT_AN_END(share=at_ends))
+    if reach > HEAVY:
+        found.append(HEAVY_TAILS(reach=reach, remedy=advice or STRETCHED))
     worst = float(np.fmax.reduce([row["r_hat"] for row in rows]))
     if is_path:
         limit = _islands_limit(log_density.shape[-2], log_density.shape[-1], len(rows))

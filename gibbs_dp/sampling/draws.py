@@ -119,6 +119,8 @@ MOST_LIKELIHOODS = 2**27
 # Draws that are described at a time.
 NUMBERS_AT_ONCE = 2**22
 TITLE = "Draws from a Gibbs posterior"
+# Settings that warnings are made of.
+SEEN = ("rounding", "at_ends", "reach")
 MEANINGS = {
     "mean": "Mean of the draws.",
     "sd": "Their standard deviation.",
@@ -268,7 +270,7 @@ class Draws(ResultWithPage):
 
     def _warnings(self, rows: Sequence[dict[str, Any]]) -> tuple[Warned, ...]:
         """Warn of the chains, and of what these rows say of them."""
-        found = {name: float(self.settings.get(name, 0.0)) for name in ("rounding", "at_ends")}
+        found = {name: float(self.settings.get(name, 0.0)) for name in SEEN}
         inflation, is_path = self.variance_inflation, self.num_particles is not None
         advice = self.settings.get("advice")  # in a file, anything
         return judge(

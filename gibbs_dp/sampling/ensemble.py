@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.linalg import solve_lower
 from gibbs_dp._jaxlib.precision import matmul
-from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.laplace import hessian_diagonal
 from gibbs_dp.sampling.noise import chain_keys, normals_and_uniforms, step_key
-from gibbs_dp.sampling.target import MAX_DENSE_DIM, Target, Terms
+from gibbs_dp.sampling.stretching import Stretch, fitted, fitted_stretch
+from gibbs_dp.sampling.target import MAX_DENSE_DIM, Potential, Target, Terms
 
 # Transitions of the windows after which coordinates and step size are learned anew, of trials of a
 # length, and of the last window; a step size settles in as many as follow.
@@ -46,6 +48,7 @@ class Adapted(NamedTuple):
     """What the chains have learned."""
 
     share: Float[Array, " dim"]  # how far each coordinate is centred; 1 where it cannot be moved
+    stretch: Stretch | None  # of heavy tails; None: not asked for
     num_leapfrog: Int[Array, ""]
     num_replaced: Int[Array, ""]  # chains that went on from where another was
     num_gradients: Int[Array, ""]  # of every chain
@@ -110,6 +113,7 @@ class _State(NamedTuple):
     reference: Terms  # that energies are relative to: large ones leave a float32 no digits
     averaging: _Averaging
     share: Float[Array, " dim"]
+    stretch: Stretch | None
     scale: Float[Array, "*shape"]  # of whitened coordinates: a lower triangle, or a diagonal
     trials: _Trials
     ring: Ring
@@ -169,31 +173,59 @@ def _plan(patience: int, num_draws: int, is_fixed: bool) -> _Now:
     return _Now._make(np.asarray(x, _KINDS[type(x[0])]) for x in (*columns, places))
 
 
-class _Space(NamedTuple):
-    """A target, and coordinates that its chains may be moved in."""
+@lru_cache(maxsize=64)
+def recentring_of(posterior: GibbsPosterior) -> Recentring | None:
+    """As :func:`find_recentring`, which traces the prior, once for each posterior."""
+    return find_recentring(posterior)
 
+
+class Coordinates(NamedTuple):
+    """What chains are moved in, before whitening: recentred, and stretched where asked for."""
+
+    recentring: Recentring | None
+    share: Float[Array, " dim"]
+    stretch: Stretch | None
+
+    def to_flat(self, w: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """Flat coordinates, and the log determinant of the way to them, but for a constant."""
+        log_det = jnp.zeros((), w.dtype)
+        if self.stretch is not None:
+            w, log_det = self.stretch.stretched(w)
+        if self.recentring is not None:
+            w, growth = self.recentring.to_flat(w, self.share)
+            log_det += growth
+        return w, log_det
+
+    def from_flat(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Invert :meth:`to_flat`."""
+        w = self.unstretched_from_flat(u)
+        return w if self.stretch is None else self.stretch.unstretched(w)
+
+    def unstretched_from_flat(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """Go half way: recentred, and not stretched."""
+        return u if self.recentring is None else self.recentring.from_flat(u, self.share)
+
+    def pull_back(self, potential: Potential) -> Potential:
+        """Express the potential as a function of these coordinates."""
+
+        def pulled(w: Float[Array, " dim"]) -> Float[Array, ""]:
+            u, log_det = self.to_flat(w)
+            return potential(u) - log_det
+
+        return pulled
+
+
+class _Space(NamedTuple):
     target: Target
     reference: Terms
-    recentring: Recentring | None
+    coordinates: Coordinates
 
-    def to_flat(
-        self, w: Float[Array, " dim"], share: Float[Array, " dim"]
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
-        if self.recentring is None:
-            return w, jnp.zeros((), w.dtype)
-        return self.recentring.to_flat(w, share)
-
-    def from_flat(
-        self, u: Float[Array, " dim"], share: Float[Array, " dim"]
-    ) -> Float[Array, " dim"]:
-        return u if self.recentring is None else self.recentring.from_flat(u, share)
-
-    def at(self, w: Float[Array, "chains dim"], share: Float[Array, " dim"]) -> _Chains:
+    def at(self, w: Float[Array, "chains dim"]) -> _Chains:
         """Chains at these places."""
         potential = self.target.relative_to(self.reference)
 
         def log_density(w: Float[Array, " dim"]) -> tuple[Array, tuple[Array, Array]]:
-            u, log_det = self.to_flat(w, share)
+            u, log_det = self.coordinates.to_flat(w)
             energy = potential(u)
             return log_det - energy, (u, energy)
 
@@ -201,23 +233,23 @@ class _Space(NamedTuple):
         (value, (u, energy)), gradient = both(w)
         return _Chains(w, u, value, energy, gradient)
 
-    def learn_share(self, u: Float[Array, "draws dim"]) -> Float[Array, " dim"]:
-        """How much of every coordinate the data decide, in the middle of these draws."""
-        assert self.recentring is not None
-        place = self.recentring.place
 
-        def loss(u: Float[Array, " dim"]) -> Float[Array, ""]:
-            terms = self.target.terms(u)
-            return self.target.gamma * jnp.sum(terms.losses - self.reference.losses)
+def learn_share(
+    recentring: Recentring, target: Target, reference: Terms, u: Float[Array, "draws dim"]
+) -> Float[Array, " dim"]:
+    """How much of every coordinate the data decide, in the middle of these draws."""
 
-        def one(u: Float[Array, " dim"]) -> tuple[Array, Array]:
-            return hessian_diagonal(loss, u, PROBES), place(u).log_scale
+    def loss(u: Float[Array, " dim"]) -> Float[Array, ""]:
+        return target.gamma * jnp.sum(target.terms(u).losses - reference.losses)
 
-        curvature, log_scale = jax.lax.map(one, u)
-        told = jnp.nanmedian(jnp.maximum(curvature, 0.0), axis=0)
-        told = told * jnp.exp(2.0 * jnp.nanmedian(log_scale, axis=0))
-        share = jnp.where(jnp.isfinite(told), told / (1.0 + told), 0.0)
-        return jnp.where(jnp.asarray(self.recentring.is_free), share, 1.0)
+    def one(u: Float[Array, " dim"]) -> tuple[Array, Array]:
+        return hessian_diagonal(loss, u, PROBES), recentring.place(u).log_scale
+
+    curvature, log_scale = jax.lax.map(one, u)
+    told = jnp.nanmedian(jnp.maximum(curvature, 0.0), axis=0)
+    told = told * jnp.exp(2.0 * jnp.nanmedian(log_scale, axis=0))
+    share = jnp.where(jnp.isfinite(told), told / (1.0 + told), 0.0)
+    return jnp.where(jnp.asarray(recentring.is_free), share, 1.0)
 
 
 def _color(scale: Float[Array, "*shape"], v: Float[Array, "chains dim"]) -> Array:
@@ -232,33 +264,11 @@ def _whiten(scale: Float[Array, "*shape"], w: Float[Array, "chains dim"]) -> Arr
     return w / scale if scale.ndim == 1 else solve_lower(scale, w.T).T
 
 
-def _fitted(
-    w: Float[Array, "draws dim"], weight: Float[Array, " draws"], is_dense: bool
-) -> Float[Array, "*shape"]:
-    """Scale of weighted draws, its correlations shrunk where they are few."""
-    dim = w.shape[1]
-    is_finite = jnp.all(jnp.isfinite(w), axis=1)
-    weight, w = weight * is_finite, jnp.where(is_finite[:, None], w, 0.0)
-    count = jnp.maximum(jnp.sum(weight), 2.0)
-    centered = w - matmul(weight, w) / count
-    deviation = jnp.sqrt(matmul(weight, centered**2) / (count - 1.0) + 1e-10)
-    if not is_dense:
-        return deviation
-    standard = centered / deviation
-    share = count / (count + 5.0 + dim)
-    correlation = share * matmul(standard.T, standard * weight[:, None]) / (count - 1.0)
-    correlation = correlation.at[jnp.diag_indices(dim)].set(1.0)
-    factor = cholesky(correlation)
-    factor = jnp.where(jnp.all(jnp.isfinite(factor)), factor, jnp.eye(dim, dtype=w.dtype))
-    return deviation[:, None] * factor
-
-
 def _move(
     key: PRNGKeyArray,
     space: _Space,
     chains: _Chains,
     is_stale: Bool[Array, ""],
-    share: Float[Array, " dim"],
     scale: Float[Array, "*shape"],
     step_size: Float[Array, ""],
     num_leapfrog: Int[Array, ""],
@@ -278,7 +288,7 @@ def _move(
         first, at, velocity = state
         kick = size * jnp.where(i < 0, 0.0, jnp.where(i == 0, 0.5, 1.0))
         velocity = velocity + kick * _pull(scale, at.gradient)
-        end = space.at(at.w + jnp.where(i < 0, 0.0, size) * _color(scale, velocity), share)
+        end = space.at(at.w + jnp.where(i < 0, 0.0, size) * _color(scale, velocity))
         first = jax.tree.map(lambda new, old: jnp.where(i < 0, new, old), end, first)
         return first, end, velocity
 
@@ -367,18 +377,17 @@ def _started(
     space: _Space,
     starts: Float[Array, "starts dim"],
     num_chains: int,
-    share: Float[Array, " dim"],
     is_given: bool,
 ) -> _Chains:
     """Begin around the origin, or at a given start where the density is not finite there."""
     dim, dtype = starts.shape[1], starts.dtype
     w = jax.random.uniform(key, (num_chains, dim), dtype, -2.0, 2.0)
     given = starts[jnp.arange(num_chains) % starts.shape[0]]
-    given = jax.vmap(lambda u: space.from_flat(u, share))(given)
+    given = jax.vmap(space.coordinates.from_flat)(given)
     potential = space.target.relative_to(space.reference)
 
     def chosen(both: tuple[Array, Array]) -> Array:
-        u, log_det = space.to_flat(both[0], share)
+        u, log_det = space.coordinates.to_flat(both[0])
         return jnp.where(jnp.isfinite(potential(u) - log_det), *both)
 
     w = given if is_given else jax.vmap(chosen)((w, given))
@@ -397,6 +406,7 @@ def run_ensemble(
     recentring: Recentring | None,
     is_given: bool = False,
     is_fixed: bool = False,
+    heavy_tails: bool = False,
 ) -> tuple[Ring, Terms, Adapted]:
     """Adapt, then draw; the ring holds ``num_draws`` draws of every chain, in order.
 
@@ -412,8 +422,9 @@ def run_ensemble(
     if recentring is not None:
         share = jnp.where(jnp.asarray(recentring.is_free), 0.0, share)
     reference = target.terms(starts[0])
-    space = _Space(target, reference, recentring)
-    chains = _started(start_key, space, starts, num_chains, share, is_given)
+    stretch = Stretch.none(dim, is_dense, dtype) if heavy_tails else None
+    space = _Space(target, reference, Coordinates(recentring, share, stretch))
+    chains = _started(start_key, space, starts, num_chains, is_given)
 
     zero, none = jnp.zeros((), dtype), jnp.zeros((), jnp.int32)
     blank = jnp.zeros((kept, num_chains), dtype)
@@ -426,7 +437,8 @@ def run_ensemble(
         reference,
         _Averaging.at(jnp.log(zero + FIRST_SIZE)),
         share,
-        _fitted(chains.w, every, is_dense),
+        stretch,
+        fitted(chains.w, every, is_dense),
         trials,
         ring,
         none > 0,
@@ -434,26 +446,36 @@ def run_ensemble(
         none,
     )
 
+    def space_of(state: _State) -> _Space:
+        own = Coordinates(recentring, state.share, state.stretch)
+        return _Space(target, state.reference, own)
+
     def ended_window(key: PRNGKeyArray, state: _State, count: Array) -> _State:
-        ring, space = state.ring, _Space(target, state.reference, recentring)
+        ring, space = state.ring, space_of(state)
+        own = space.coordinates
         age = (ring.place - 1 - jnp.arange(kept)) % kept
         weight = (age < count // 2).astype(dtype)
-        to_w = jax.vmap(jax.vmap(space.from_flat, (0, None)), (0, None))
-        seen = _seen(to_w(ring.u, state.share), weight)
+        seen = _seen(jax.vmap(jax.vmap(own.from_flat))(ring.u), weight)
         is_astray = _is_astray(seen, ring.energy, weight) | _is_still(ring.u, weight)
         chains, num_replaced = _replaced(key, state.chains, is_astray)
-        share = state.share
-        if recentring is not None:
-            share = space.learn_share(chains.u)
-            chains = chains._replace(w=jax.vmap(lambda u: space.from_flat(u, share))(chains.u))
-        w = to_w(ring.u, share).reshape(-1, dim)
         counted = (weight[:, None] * ~is_astray).ravel()
+        if recentring is not None:
+            share = learn_share(recentring, target, state.reference, chains.u)
+            own = own._replace(share=share)
+        flat = ring.u.reshape(-1, dim)
+        if heavy_tails:
+            whole = jax.vmap(own.unstretched_from_flat)(flat)
+            own = own._replace(stretch=fitted_stretch(whole, counted, is_dense))
+        if recentring is not None or heavy_tails:
+            chains = chains._replace(w=jax.vmap(own.from_flat)(chains.u))
+        w = jax.vmap(own.from_flat)(flat)
         return state._replace(
             chains=chains,
             is_stale=jnp.ones((), bool),
             reference=target.terms(chains.u[jnp.argmin(chains.potential)]),
-            share=share,
-            scale=_fitted(w, counted, is_dense),
+            share=own.share,
+            stretch=own.stretch,
+            scale=fitted(w, counted, is_dense),
             averaging=_Averaging.at(state.averaging.average),
             mixes=(_worth(seen) > MIXES) & (num_replaced == 0),
             num_replaced=state.num_replaced + num_replaced,
@@ -484,10 +506,9 @@ def run_ensemble(
         length = jnp.where(now.length > 0, trial, trials.num_leapfrog)
         chains, accept_prob, way = _move(
             move_key,
-            _Space(target, state.reference, recentring),
+            space_of(state),
             state.chains,
             state.is_stale,
-            state.share,
             state.scale,
             jnp.exp(log_size),
             length,
@@ -553,6 +574,7 @@ def run_ensemble(
         state.reference,
         Adapted(
             share=state.share,
+            stretch=state.stretch,
             num_leapfrog=state.trials.num_leapfrog,
             num_replaced=state.num_replaced,
             num_gradients=state.num_gradients,

@@ -535,6 +535,18 @@ def _far_of(
 _far = on_default_backend(_far_of, "posterior")
 
 
+def potential_at(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: float,
+    zero: Float[np.ndarray, " dim"],
+    points: Float[np.ndarray, "points dim"],
+) -> Float[np.ndarray, " points"]:
+    """Potential of the one dataset of a batch at points, relative to another one."""
+    at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero[None], points[None]))
+    return np.asarray(_far(posterior, batch, *at), np.float64)[0]
+
+
 def _ladder_of(
     posterior: GibbsPosterior,
     batch: PyTree,

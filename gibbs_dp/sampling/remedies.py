@@ -32,6 +32,8 @@ from gibbs_dp.sampling.cautions import (
 )
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.modes import LEAST_MASS
+from gibbs_dp.sampling.passed_over import passed_over
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
 from gibbs_dp.sampling.target import NoHessianError, Target
@@ -56,12 +58,17 @@ class Task(NamedTuple):
 Run = Callable[[Task, Sampler], Draws]
 
 # Warnings that another sampler may have no reason for.
-REMEDIABLE = {"r-hat", "few-effective-draws", "stuck-chains", "several-modes", "islands-disagree"}
+REMEDIABLE = {
+    "r-hat",
+    "few-effective-draws",
+    "stuck-chains",
+    "several-modes",
+    "islands-disagree",
+    "heavy-tailed-draws",
+}
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
-# In place of warnings, of a sampler that could not run.
-NO_HESSIAN = "no-hessian"
 # Draws in all, below which that they are few is no reason; the share that is effective, from which
 # an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
 # have more of them.
@@ -91,6 +98,7 @@ def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
 
 def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     tried: list[str] = []
+    seen: list[Draws] = []
     last = _Last()
     best: tuple[tuple[int, float], Draws, str] | None = None
     advice, samplers = ALL_TRIED, _remedies(task, last)
@@ -101,14 +109,19 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
             draws = run(task, sampler)
         except NoHessianError:
             tried.append(f"{label} (the loss has no second derivative)")
-            last.names = [NO_HESSIAN]
+            last.has_hessian = False
             continue
         except ValueError as error:
             if best is None and not isinstance(sampler, SMC):  # the first chains' are the task's
                 raise
             tried.append(f"{label} refused ({error})")
             continue
+        if seen and not _reasons(draws):
+            draws = _compared(task, seen, draws)
+        seen.append(draws)
         last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
+        last.found = _may_be_missed(names, draws)
+        last.has_heavy_tails |= "heavy-tailed-draws" in names
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
         rank = len(names), r_hat if names else 0.0
         if best is None or rank <= best[0]:
@@ -129,6 +142,14 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     return _advised(draws, advice) if draws.warnings else draws
 
 
+def _compared(task: Task, before: Sequence[Draws], draws: Draws) -> Draws:
+    """Doubt draws that lack a place with mass that chains had been in before."""
+    found = passed_over(task.posterior, task.batch, task.gamma, before, draws)
+    if found is None:
+        return draws
+    return replace(draws, settings=draws.settings | {"modes": found.plain})
+
+
 def _advised(draws: Draws, advice: str, notes: Sequence[str] = ()) -> Draws:
     told: dict[str, Any] = {"advice": advice}
     if notes:
@@ -142,6 +163,9 @@ class _Last:
 
     names: list[str] = field(default_factory=list)
     r_hat: float = math.inf
+    has_hessian: bool = True  # the loss: coordinates are recentred by second derivatives
+    found: set[str] = field(default_factory=set)  # what chains that start elsewhere may miss
+    has_heavy_tails: bool = False  # or the draws of any before
 
 
 def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
@@ -150,9 +174,9 @@ def _remedies(task: Task, last: _Last) -> Iterator[Sampler]:
     if _changes_in_steps(task):
         yield from _of_particles(task, last)
     yield _first(task)
-    found = OF_THE_SEARCH & set(last.names)
+    found = last.found
     if not found:
-        yield from _of_chains(task, NO_HESSIAN not in last.names)
+        yield from _of_chains(task, last)
         if posterior.dim > MAX_MODES_DIM and last.r_hat <= MOST_BY_CHANCE:
             return  # chains that all but agree: particles would be worth fewer draws
     elif "nested-scales" in found or posterior.dim > MAX_MODES_DIM:
@@ -165,9 +189,9 @@ def _of_particles(task: Task, last: _Last) -> Iterator[Sampler]:
     if task.posterior.prior.has_draws and task.init is None:
         wanted = 8 * -(-task.num_chains * task.num_samples // 8)
         count = min(max(FEWEST_PARTICLES, wanted), MOST_PARTICLES)
-        yield SMC(num_particles=count)
+        yield SMC(num_particles=count, recentre=last.has_hessian)
         if {"islands-disagree", "few-effective-draws"} & set(last.names):
-            yield SMC(num_particles=MORE_PARTICLES * count)
+            yield SMC(num_particles=MORE_PARTICLES * count, recentre=last.has_hessian)
 
 
 def _changes_in_steps(task: Task) -> bool:
@@ -203,11 +227,26 @@ def _first(task: Task) -> Sampler:
     return AdaptiveHMC() if is_hierarchy(task.posterior) and not is_given else as_sampler(None)
 
 
-def _of_chains(task: Task, recentre: bool = True) -> Iterator[Sampler]:
+def _of_chains(task: Task, last: _Last) -> Iterator[Sampler]:
     """Chains that go on after the first ones; coordinates are moved by second derivatives."""
-    if not (recentre and isinstance(_first(task), AdaptiveHMC)):
-        yield AdaptiveHMC(recentre=recentre)
-    yield AdaptiveHMC(recentre=recentre, patience=PATIENCE)
+    recentre = last.has_hessian
+    is_first = recentre and isinstance(_first(task), AdaptiveHMC)
+    for patience in (1, PATIENCE):
+        if not (last.has_heavy_tails or (is_first and patience == 1)):
+            yield AdaptiveHMC(recentre=recentre, patience=patience)
+        if last.has_heavy_tails:
+            yield AdaptiveHMC(recentre=recentre, patience=patience, heavy_tails=True)
+
+
+def _may_be_missed(names: Sequence[str], draws: Draws) -> set[str]:
+    """Name what a search found, and chains that start elsewhere may miss.
+
+    Not a peak without mass; nor heavy tails, which are most of what a ladder finds around a middle.
+    """
+    found = OF_THE_SEARCH & set(names)
+    if "heavy-tailed-draws" in names or draws.modes.ladder_excess * LEAST_MASS > 1.0:
+        found -= {"nested-scales"}
+    return found
 
 
 def _reasons(draws: Draws) -> list[str]:
@@ -258,15 +297,15 @@ def _label(sampler: Sampler) -> str:
 
 
 def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
-    recentre = True
+    last = _Last()
     try:
         draws = run(task, _first(task))
     except NoHessianError:
-        recentre = False
+        last.has_hessian = False
         draws = run(task, AdaptiveHMC(recentre=False))
     count, advice = num_examples(task.batch), ALL_TRIED
     notes: list[str] = []
-    for attempt, sampler in enumerate(_of_chains(task, recentre), 1):
+    for attempt, sampler in enumerate(_of_chains(task, last), 1):
         worst, is_bad = _doubts(draws)
         places = np.flatnonzero(is_bad)
         if not places.size or is_late():

@@ -29,9 +29,10 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
-from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, draw_ensemble, recentring_of
+from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, Ensemble, draw_ensemble
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.draws import Draws
+from gibbs_dp.sampling.ensemble import recentring_of
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
@@ -39,6 +40,7 @@ from gibbs_dp.sampling.modes import Modes, look_around
 from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
+from gibbs_dp.sampling.stretching import reach
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
@@ -379,10 +381,15 @@ def _by_ensemble(task: Task, sampler: AdaptiveHMC) -> Draws:
         "num_replaced": int(adapted.num_replaced.sum()),
         "rounding": float(found.rounding.max()),
         "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(found.theta)),
+        "reach": 0.0 if task.is_batch else _reach_of_one(sampler, posterior, found),
         "modes": searched.plain,
         "notes": _recentred(posterior, sampler, np.asarray(adapted.share)),
     }
     return _pack(found, found.theta, task, settings)
+
+
+def _reach_of_one(sampler: AdaptiveHMC, posterior: GibbsPosterior, found: Ensemble) -> float:
+    return sampler.reach(posterior, found.u[0], jax.tree.map(lambda a: a[0], found.adapted))
 
 
 def _recentred(
@@ -460,6 +467,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         )
     settings = _describe(sampler, num_warmup, task.rows) | {
         "is_adapted": is_adapted,
+        "reach": 0.0 if task.is_batch else reach(np.asarray(draws.u[0])),
         "rounding": float(np.asarray(rounding).max()),
         "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(theta)),
     }

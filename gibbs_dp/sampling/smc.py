@@ -15,6 +15,8 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._source import own_code
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.sampling.ensemble import recentring_of
 from gibbs_dp.sampling.kernels.base import Kernel, Traits, Tuning, check_own
 from gibbs_dp.sampling.kernels.hmc import HMC
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM, locate
@@ -86,6 +88,7 @@ def run_path(
             segment.num_moves[i],
             found.u,
             landscape.potential(to, found.reference, whitening),
+            landscape.coordinates(segment.share[i]),
             whitening,
             kernel,
             Tuning(segment.step_size[i], num_inner),
@@ -257,6 +260,9 @@ class SMC(Sampler):
     least_ess
         Share of the particles that are to be effective after weighing, on average over pilots, in
         (0, 1): how far apart temperatures are.
+    recentre
+        Whether particles move in coordinates in which parts of a hierarchical prior are centred by
+        how much the data tell of them, as in `gibbs_dp.AdaptiveHMC`, at every temperature.
 
     Raises
     ------
@@ -278,6 +284,7 @@ class SMC(Sampler):
     num_islands: int = 8
     kernel: Kernel | None = None
     least_ess: float = 0.5
+    recentre: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (("num_particles", 16), ("num_islands", 2)):
@@ -308,6 +315,10 @@ class SMC(Sampler):
     def num_each(self) -> int:
         """Particles of an island."""
         return self.num_particles // self.num_islands
+
+    def recentring(self, posterior: GibbsPosterior) -> Recentring | None:
+        """Coordinates that particles move in; None: flat ones."""
+        return recentring_of(posterior) if self.recentre else None
 
     @property
     def traits(self) -> Traits:
@@ -364,6 +375,7 @@ class SMC(Sampler):
             gammas,
             origin,
             self.mover,
+            self.recentring(posterior),
             self.num_islands,
             self.num_each,
             self.least_ess,
@@ -376,5 +388,5 @@ class SMC(Sampler):
     ) -> ChainDraws:
         """Draws at the gammas of all segments (leading axis), of one dataset; traced."""
         origin: Any = jax.tree.map(lambda a: a[0], segments.origin)
-        landscape = Landscape(posterior, data, origin)
+        landscape = Landscape(posterior, data, origin, self.recentring(posterior))
         return run_path(key, landscape, segments, self.mover, self.num_islands, self.num_each)

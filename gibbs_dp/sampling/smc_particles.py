@@ -10,6 +10,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.sampling.ensemble import Coordinates
 from gibbs_dp.sampling.kernels.base import Kernel, Potential, StepInfo, Tuning
 from gibbs_dp.sampling.noise import step_key
 from gibbs_dp.sampling.target import Target, Terms, Whitening
@@ -38,6 +40,8 @@ class Segment(NamedTuple):
     # What coordinates are whitened with at each step: lower-triangular matrices, or vectors of
     # standard deviations above ``MAX_DENSE_DIM`` coordinates.
     scale: Float[Array, "*shape"]
+    # How far each coordinate is centred at each step: of priors whose parts depend on each other.
+    share: Float[Array, "*b steps dim"]
     step_size: Float[Array, "*b steps"]  # of the kernel, at each step
     num_moves: Int[Array, "*b steps"]  # transitions of every particle, at each step
     num_steps: Int[Array, "*b"]  # steps that count; beyond them is padding
@@ -59,6 +63,7 @@ class Segment(NamedTuple):
         return self._replace(
             points=jax.tree.map(longer, self.points),
             scale=longer(self.scale),
+            share=longer(self.share),
             step_size=longer(self.step_size),
             num_moves=longer(self.num_moves),
         )
@@ -111,6 +116,11 @@ class Landscape(NamedTuple):
     posterior: GibbsPosterior
     data: PyTree
     origin: Whitening
+    recentring: Recentring | None = None  # coordinates that particles move in
+
+    def coordinates(self, share: Float[Array, " dim"]) -> Coordinates:
+        """Coordinates that particles move in, before whitening."""
+        return Coordinates(self.recentring, share, None)
 
     @property
     def is_proper(self) -> bool:
@@ -306,19 +316,21 @@ def move(
     count: Any,
     u: Float[Array, "islands each dim"],
     potential: Potential,
+    coordinates: Coordinates,
     whitening: Whitening,
     kernel: Kernel,
     tuning: Tuning,
 ) -> MovedParticles:
     """Move every particle ``count`` times; ``streams`` and ``first`` number the random keys."""
     dim, dtype = u.shape[-1], u.dtype
-    pulled = whitening.pull_back(potential)
+    whitening = whitening._replace(center=coordinates.from_flat(whitening.center))
+    pulled = whitening.pull_back(coordinates.pull_back(potential))
 
     def keys_at(step: Any) -> Array:
         return jax.vmap(jax.vmap(lambda words: step_key(words, step)))(streams)
 
     def begin(key: Array, point: Array) -> Any:
-        return kernel.init(key, whitening.whiten(point), pulled)
+        return kernel.init(key, whitening.whiten(coordinates.from_flat(point)), pulled)
 
     def of_island(keys: Array, states: Any) -> tuple[Any, StepInfo]:
         if kernel.traits.has_joint_noise:
@@ -335,10 +347,11 @@ def move(
     none = jnp.zeros(u.shape[:2], dtype), jnp.zeros(u.shape[:2], bool)
     states, accept, has_moved = jax.lax.fori_loop(0, count, one, (states, *none))
     v = states.position
+    u, log_det = jax.vmap(jax.vmap(lambda v: coordinates.to_flat(whitening.color(v))))(v)
     return MovedParticles(
-        u=jax.vmap(jax.vmap(whitening.color))(v),
+        u=u,
         v=v,
-        potential=states.potential,
+        potential=states.potential + log_det,
         accept_prob=accept / jnp.maximum(count, 1),
         has_moved=has_moved,
     )

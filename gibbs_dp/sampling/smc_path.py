@@ -14,6 +14,8 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.recentring import Recentring
+from gibbs_dp.sampling.ensemble import learn_share
 from gibbs_dp.sampling.kernels.base import Kernel, Tuning
 from gibbs_dp.sampling.noise import chain_keys
 from gibbs_dp.sampling.smc_particles import (
@@ -28,7 +30,7 @@ from gibbs_dp.sampling.smc_particles import (
     move,
     reweigh,
 )
-from gibbs_dp.sampling.target import MAX_DENSE_DIM, Whitening
+from gibbs_dp.sampling.target import MAX_DENSE_DIM, Target, Whitening
 
 # A path found on pilot datasets: how far each step goes, in what coordinates, with what moves.
 #
@@ -44,6 +46,8 @@ ADAPT_ROUNDS = 6
 LEAST_JUMP, SHORT_STEP = 0.5, 0.75
 # Least share of effective particles on the worst pilot, over that which is asked for on average.
 WORST_SHARE = 0.25
+# Particles that coordinates are chosen by, of each pilot.
+TELLING = 32
 # Halvings of the logarithm of a step's length, which begins between 1 and exp(-SHORTEST).
 HALVINGS, SHORTEST = 24, 80.0
 
@@ -55,6 +59,7 @@ class PathStep(NamedTuple):
     point: Point
     is_there: Array
     scale: Array
+    share: Array
     log_step: Array
     num_moves: Array
 
@@ -77,6 +82,7 @@ def _begin_of(
 def _step_of(
     posterior: GibbsPosterior,
     kernel: Kernel,
+    recentring: Recentring | None,
     at_once: int,
     keys: Array,
     data: PyTree,
@@ -94,7 +100,7 @@ def _step_of(
         return jax.lax.map(lambda a: function(*a), arrays, batch_size=at_once)
 
     def landscape(data: PyTree) -> Landscape:
-        return Landscape(posterior, data, origin)
+        return Landscape(posterior, data, origin, recentring)
 
     to, is_there, ess = _next_point(particles, at, goal, least_ess)
     new = each(
@@ -103,7 +109,11 @@ def _step_of(
         data,
         particles,
     )
-    scale = _scale(each(lambda data, p: _slopes(landscape(data), p, to), data, new))
+    share = jnp.ones((dim,), new.u.dtype)
+    if recentring is not None:
+        told = each(lambda data, p: _told_share(landscape(data), p, to), data, new)
+        share = jnp.median(told, axis=0)
+    scale = _scale(each(lambda data, p: _slopes(landscape(data), p, to, share), data, new))
     streams = jax.vmap(lambda k: chain_keys(k, num_islands * num_each))(keys)
     streams = streams.reshape(*new.u.shape[:3], *streams.shape[2:])
     num_inner = kernel.default_tuning(dim)[1]
@@ -114,7 +124,8 @@ def _step_of(
         def one(data: PyTree, p: Particles, streams: Array, u: Array) -> tuple[Array, ...]:
             whitening = Whitening(p.best, scale)
             potential = landscape(data).potential(to, p.reference, whitening)
-            moved = move(streams, 2 * number, 1, u, potential, whitening, kernel, tuning)
+            own = landscape(data).coordinates(share)
+            moved = move(streams, 2 * number, 1, u, potential, own, whitening, kernel, tuning)
             return moved.u, moved.v, moved.potential, jnp.mean(moved.accept_prob)
 
         u, v, height, accept = each(one, data, new, streams, u)
@@ -151,7 +162,7 @@ def _step_of(
     )
     particles = new._replace(u=u, energies=energies)
     count = jnp.where(ess > SHORT_STEP, count, 2 * count)
-    return PathStep(particles, to, is_there, scale, log_step, count)
+    return PathStep(particles, to, is_there, scale, share, log_step, count)
 
 
 def _renewal(before: Float[Array, "pilots islands each"], after: Array) -> Float[Array, ""]:
@@ -194,12 +205,25 @@ def _next_point(
     return to, is_there, jnp.mean(shares(to))
 
 
-def _slopes(landscape: Landscape, particles: Particles, to: Point) -> Array:
+def _told_share(landscape: Landscape, particles: Particles, to: Point) -> Array:
+    """How far coordinates are to be centred, by some of the particles."""
+    assert landscape.recentring is not None
+    flat = particles.u.reshape(-1, particles.u.shape[-1])
+    some = flat[:: max(1, flat.shape[0] // TELLING)]
+    target = Target(landscape.posterior, landscape.data, to.gamma)
+    return learn_share(landscape.recentring, target, particles.reference, some)
+
+
+def _slopes(
+    landscape: Landscape, particles: Particles, to: Point, share: Float[Array, " dim"]
+) -> Array:
     """Mean of ``grad U grad U^T`` over the particles, or of its diagonal in many coordinates."""
     best = particles.best
     potential = landscape.potential(to, particles.reference, Whitening(best, jnp.ones_like(best)))
     dim = particles.u.shape[-1]
-    slopes = jax.vmap(jax.grad(potential))(particles.u.reshape(-1, dim))
+    own = landscape.coordinates(share)
+    w = jax.vmap(own.from_flat)(particles.u.reshape(-1, dim))
+    slopes = jax.vmap(jax.grad(own.pull_back(potential)))(w)
     slopes = jnp.where(jnp.all(jnp.isfinite(slopes), axis=1, keepdims=True), slopes, 0.0)
     if dim > MAX_DENSE_DIM:
         return jnp.mean(slopes**2, axis=0)
@@ -230,7 +254,7 @@ def _scale(precisions: Array) -> Array:
 
 
 begin_pilots = on_default_backend(_begin_of, "posterior", "num_islands", "num_each", "at_once")
-step_pilots = on_default_backend(_step_of, "posterior", "kernel", "at_once")
+step_pilots = on_default_backend(_step_of, "posterior", "kernel", "recentring", "at_once")
 
 
 # Steps of a whole path beyond which its end is out of reach.
@@ -244,6 +268,7 @@ def find_path(
     gammas: Sequence[float],
     origin: Whitening,
     kernel: Kernel,
+    recentring: Recentring | None,
     num_islands: int,
     num_each: int,
     least_ess: float,
@@ -279,9 +304,9 @@ def find_path(
                     "less wide."
                 )
             keys = jax.random.split(jax.random.fold_in(walk_key, total), num_pilots)
-            found = step_pilots(
-                posterior, kernel, at_once, keys, data, origin, particles, at, goal, log_step, ask
-            )
+            static = posterior, kernel, recentring, at_once
+            walk = particles, at, goal, log_step, ask
+            found = step_pilots(*static, keys, data, origin, *walk)
             particles, at, log_step = found.particles, found.point, found.log_step
             steps.append(found._replace(particles=None))
         segments.append(steps)
@@ -299,6 +324,7 @@ def _packed(segments: list[list[PathStep]], origin: Whitening) -> Segment:
         segment = Segment(
             points=stacked.point,
             scale=stacked.scale,
+            share=stacked.share,
             step_size=np.exp(stacked.log_step),
             num_moves=stacked.num_moves,
             num_steps=jnp.asarray(len(steps), jnp.int32),
