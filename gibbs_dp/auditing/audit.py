@@ -460,13 +460,14 @@ def _run(
                     settings = left.pop(0)
                 except BeyondSumsError:
                     settings = left.pop()  # more nodes would be as far beyond
+                    left.clear()
                 except SeveralModesError as found:
                     if at_modes is not None:
-                        left.clear()
                         told = (CHANGED_TO_SMC(gamma=found.gamma, found=summary_of(found.modes)),)
                         settings = at_modes
                     else:  # chains tell of them
                         settings = left.pop()
+                    left.clear()
         except SweepInterruptedError as stopped:
             raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:

@@ -42,11 +42,11 @@ def exact():
 
 @pytest.fixture(scope="module")
 def changed():
-    """The default kernel, which finds the hills and goes on with SMC.
+    """The default kernel of chains, which finds the hills and goes on with SMC.
 
     Compiles an audit twice, by chains and by particles: some 20 seconds.
     """
-    return flat.audit(POSTERIOR, population, 3, GAMMAS, **COUNTS)
+    return flat.audit(POSTERIOR, population, 3, GAMMAS, sampler=gdp.Chains(), **COUNTS)
 
 
 @pytest.mark.trust
@@ -79,7 +79,12 @@ def test_chains_that_were_asked_for_stay_and_are_doubtful():
 def test_healthy_posteriors_keep_chains_and_are_checked():
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 3.0))
     report = flat.audit(
-        posterior, lambda key, n: jax.random.normal(key, (n, 1)), 10, [1.0], **COUNTS
+        posterior,
+        lambda key, n: jax.random.normal(key, (n, 1)),
+        10,
+        [1.0],
+        sampler=gdp.Chains(),
+        **COUNTS,
     )
     assert report.settings["kernel"].startswith("HMC(")
     assert not report.warnings

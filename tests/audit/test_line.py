@@ -13,7 +13,9 @@ from scipy import integrate, stats
 import gibbs_dp as gdp
 from gibbs_dp import supports
 from gibbs_dp.auditing import audit as auditing
+from gibbs_dp.engine.sweep import BeyondSumsError, SeveralModesError
 from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 from gibbs_dp.sampling.target import Target
 
 ONLY_KL = {"progress": False, "learn": [gdp.OnAverageKL()]}
@@ -174,6 +176,22 @@ def tried(monkeypatch, **settings):
 def test_who_asks_for_chains_gets_them(changes, monkeypatch):
     assert tried(monkeypatch, **changes) == ["HMC"]
     assert tried(monkeypatch) == ["Line", "Line", "HMC"]
+
+
+@pytest.mark.parametrize("found", [SeveralModesError(1.0, NOT_LOOKED_FOR), BeyondSumsError(1.0)])
+def test_after_modes_or_beyond_sums_chains_are_the_last(found, monkeypatch):
+    seen = []
+
+    def sweep(settings, *arguments):
+        seen.append((type(settings.sampler).__name__, arguments[-1]))
+        if arguments[-1]:  # tentative
+            raise found
+        raise AskedError
+
+    monkeypatch.setattr(auditing, "run_sweep", sweep)
+    with pytest.raises(AskedError):
+        gdp.audit(FLAT, gaussian, 20, [1.0], num_datasets=64, **ONLY_KL)
+    assert seen == [("Line", True), ("MarkovSampler", False)]
 
 
 def test_stores_keep_chains(tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def names(report):
 def audit(dim, *places, **named):
     """One row a dataset, drawn from a table: all of one dimension share a program."""
     table = gdp.populations.Table(hills(dim, *places, shift=0.3, **named))
-    return flat.audit(FLAT[dim], table, 1, [1.0], **COUNTS)
+    return flat.audit(FLAT[dim], table, 1, [1.0], sampler=gdp.Chains(), **COUNTS)
 
 
 @pytest.mark.trust
@@ -93,7 +93,7 @@ def test_searches_compile_nothing_but_the_ladder_and_symmetries(monkeypatch):
         before = len(calls)
         posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1)))
         table = gdp.populations.Table(hills(1, 0.0, 12.0, 0.6))
-        flat.audit(posterior, table, 1, [1.0], **COUNTS)
+        flat.audit(posterior, table, 1, [1.0], sampler=gdp.Chains(), **COUNTS)
         return len(calls) - before
 
     monkeypatch.setattr("gibbs_dp.engine.pilots.MAX_LADDER_DIM", 0)
