@@ -83,6 +83,8 @@ class TailBound(NamedTuple):
 CROSSING_Z = 3.0
 IDENTITY_Z = 4.0
 NORMALIZER_Z = 4.0
+# Of the information: between sums over a line, whose own errors are as small as rounding.
+NEGLIGIBLE_GAP = 1e-3
 CEILING_NATS = 1.0
 POOR_OVERLAP_SHARE = 0.05
 NORMALIZER_SE_LIMIT = 0.2
@@ -280,7 +282,8 @@ def _warnings(
             gaps |= {"replaced": symmetrized.value, "replaced_se": symmetrized.se}
             out.append(IDENTITY_BROKEN(**gaps))
     gap = found.normalizer_gap
-    if gap is not None and abs(gap.value) > NORMALIZER_Z * gap.se + found.normalizer_gap_limit:
+    allowed = found.normalizer_gap_limit + NEGLIGIBLE_GAP * abs(lower.value)
+    if gap is not None and abs(gap.value) > NORMALIZER_Z * gap.se + allowed:
         limit = found.normalizer_gap_limit
         out.append(NORMALIZERS_DISAGREE(gap=gap.value, se=gap.se, limit=limit))
     if found.poor_overlap > POOR_OVERLAP_SHARE:

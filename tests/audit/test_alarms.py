@@ -56,7 +56,7 @@ def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, error
 
 
 def audit(posterior, population, n, gammas, **settings):
-    settings = {"num_datasets": 256} | QUICK | settings
+    settings = {"num_datasets": 256, "sampler": gdp.Chains()} | QUICK | settings
     return flat.audit(posterior, population, n, gammas, **settings)
 
 

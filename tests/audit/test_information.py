@@ -426,6 +426,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
             [0.5],
             num_datasets=64,
             learn=[*gdp.DEFAULT, gdp.MutualInformation(64)],
+            sampler=gdp.HMC(),
             key=key,
             progress=False,
         )

@@ -29,6 +29,9 @@ from gibbs_dp.quantities.kl_estimators import (
 )
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
 
+# What sums over a line need no pilots for.
+CHAINS = QUICK | {"sampler": gdp.Chains()}
+
 
 @pytest.fixture
 def tuned(monkeypatch):
@@ -43,7 +46,7 @@ def tuned(monkeypatch):
     monkeypatch.setattr(auditing, "run_sweep", keep)
 
     def run(posterior, population, n, gammas, **changed):
-        settings = QUICK | {"num_datasets": 256, "num_ghosts": 16} | changed
+        settings = CHAINS | {"num_datasets": 256, "num_ghosts": 16} | changed
         report = flat.audit(posterior, population, n, gammas, **settings)
         return [track.tuned for track in found], report
 
@@ -87,7 +90,7 @@ def test_a_nearly_gaussian_posterior_takes_two_thirds_and_the_truth_stays(tuned)
     assert steps(chosen.inputs.schedule) == (2, 8)
     slow = flat.audit(
         posterior, logistic_examples, 100, [1.0], num_datasets=512, num_ghosts=16, num_warmup=64,
-        kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **QUICK,
+        kernel=gdp.HMC(integrator="leapfrog", num_leapfrog=5), **CHAINS,
     )  # fmt: skip
     # The same datasets: only the chains' noise differs, at most as large as the standard error.
     # False-alarm rate 6e-5 at most.
@@ -180,7 +183,7 @@ def test_a_few_pairs_of_many_nats_are_seen_whatever_the_number_of_draws(tuned):
         num_samples=64,
         num_ghosts=64,
         estimator="one-sided",
-        **QUICK,
+        **CHAINS,
     )
     assert forced.rows[0]["tail_flag"]
     assert any("heavy tails" in warning for warning in forced.warnings)
@@ -192,14 +195,14 @@ def test_datasets_that_one_side_cannot_tell_are_taken_from_both(monkeypatch, tmp
     monkeypatch.setattr(OnAverageKL, "choose", lambda *_: "one-sided")
     asked = (gaussian_mean(1), gaussian_examples(1), 20, [0.5, 24.0])
     reports = [
-        flat.audit(*asked, num_datasets=512, **QUICK, store=tmp_path / "store") for _ in range(2)
+        flat.audit(*asked, num_datasets=512, **CHAINS, store=tmp_path / "store") for _ in range(2)
     ]
     for report in reports:
         assert list(report["estimator"]) == ["one-sided", "two-sided"]
         z = (report["on_average_kl"] - report["gamma"] / 20) / report["on_average_kl_se"]
         assert np.abs(z).max() < 4  # false alarm 1e-4; one-sided it is 4% low, 3 errors
     assert reports[0].rows == reports[1].rows
-    (row,) = flat.audit(*asked[:3], [24.0], num_datasets=512, **QUICK, estimator="one-sided").rows
+    (row,) = flat.audit(*asked[:3], [24.0], num_datasets=512, **CHAINS, estimator="one-sided").rows
     assert row["estimator"] == "one-sided"  # as asked
 
 
