@@ -237,9 +237,12 @@ def refined(
     """Subtract what features of mean zero tell of the values.
 
     The coefficients of each dataset are fitted by least squares to all others, so that they leave
-    its mean alone. The values themselves where the fit does not make them less variable.
+    its mean alone. The values themselves where the fit does not make them less variable, and where
+    few datasets did not fail.
     """
     count, num = features.shape
+    if count < NUM_SCALARS * DATASETS_PER_COEFFICIENT:
+        return values
     if num * DATASETS_PER_COEFFICIENT > count:
         num = NUM_SCALARS
     scale = np.sqrt(np.mean(np.square(features[:, :num], dtype=np.float64), axis=0))

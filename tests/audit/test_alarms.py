@@ -121,7 +121,10 @@ def test_datasets_of_the_largest_kl_are_not_lost_to_an_estimate_that_is_not_repo
     monkeypatch.setattr(
         auditing, "run_sweep", lambda s, *a: seen.append((s, sweep(s, *a))) or seen[0][1]
     )
-    report = audit(gaussian_mean(1), standard_lognormals, 20, [100.0], num_datasets=512)
+    plain = [gdp.OnAverageKL(controlled=False), gdp.Risks()]
+    report = audit(
+        gaussian_mean(1), standard_lognormals, 20, [100.0], num_datasets=512, learn=plain
+    )
     row = report.rows[0]
     assert row["estimator"] == "two-sided"
     assert row["failed_datasets"] == 0

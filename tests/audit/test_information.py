@@ -397,7 +397,7 @@ PROGRAMS = {
 def compiled():
     """How often each of the comparison's programs has been compiled in this process."""
     return [
-        _compile.program(f, static, jax.default_backend()).jitted._cache_size()
+        _compile.program(f, static, jax.default_backend(), False).jitted._cache_size()
         for f, static in PROGRAMS.items()
     ]
 

@@ -12,7 +12,7 @@ from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.estimators import mean_interval
 from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.quantities import known_means
-from gibbs_dp.quantities.known_means import KnownMeans, refined
+from gibbs_dp.quantities.known_means import NUM_SCALARS, KnownMeans, refined
 
 WITHOUT = [*gdp.DEFAULT, gdp.MutualInformation(0)]
 
@@ -183,3 +183,10 @@ def test_where_there_are_any(population, controlled, num_datasets, has_any, monk
     )  # fmt: skip
     assert report.settings.get("controlled") is controlled
     assert [m is not None for m in made] == [has_any]
+
+
+@pytest.mark.parametrize("count", [0, 1, 59])
+def test_few_datasets_stay_as_they_are(count):
+    values = np.arange(float(count))
+    features = np.ones((count, NUM_SCALARS), np.float32) * values[:, None]
+    assert refined(values, features) is values

@@ -129,7 +129,9 @@ def test_a_large_kl_is_taken_from_ghosts_where_they_are_steady(tuned):
     assert chosen.estimator == "ghost"
     row = report.rows[0]
     assert row["estimator"] == "ghost"
-    assert row["on_average_kl"] == row["on_average_kl_ghost"]
+    # The same estimate, of which known means take some of the error.
+    gap = row["on_average_kl"] - row["on_average_kl_ghost"]
+    assert abs(gap) < 4 * row["on_average_kl_ghost_se"]
     assert abs(row["on_average_kl"] - 8 * 5.0 / 4) < 4 * row["on_average_kl_se"]
     assert any("ghost rows" in note for note in report.notes)
 
