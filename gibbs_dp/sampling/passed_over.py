@@ -66,7 +66,7 @@ def passed_over(
         gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy - mass
         away = rows - middle
         share = np.mean(np.einsum("nd,de,ne->n", away, bend, away) < limit)
-        if _due(gap) > LEAST_SHARE and share < SHARE_SEEN * _due(gap):
+        if _is_passed_over(gap, share):
             # As much as is really inside: a bent ridge leaves its ellipsoid.
             noise = np.random.default_rng(0).standard_normal((NUM_INSIDE, dim))
             square = np.sum(noise**2, axis=1)
@@ -74,8 +74,7 @@ def passed_over(
             rise = potential_at(posterior, batch, gamma, zero, points) - energy - 0.5 * square
             log_weight = np.where((square < limit) & np.isfinite(rise), -rise, -np.inf)
             gap += special.logsumexp(log_weight) - math.log(NUM_INSIDE)
-        is_due = _due(gap) > LEAST_SHARE and share < SHARE_SEEN * _due(gap)
-        if is_due and (worst is None or gap > worst[0]):
+        if _is_passed_over(gap, share) and (worst is None or gap > worst[0]):
             worst = gap, middle
     if worst is None:
         return None
@@ -89,9 +88,10 @@ def passed_over(
     )
 
 
-def _due(gap: float) -> float:
-    """Share of the draws that a place should have."""
-    return math.exp(min(gap, 0.0))
+def _is_passed_over(gap: float, share: float) -> bool:
+    """Whether draws have less than a place is due, by its log mass over theirs."""
+    due = math.exp(min(gap, 0.0))
+    return bool(due > LEAST_SHARE and share < SHARE_SEEN * due)
 
 
 def _densest(draws: Draws, posterior: GibbsPosterior) -> Float[np.ndarray, "places dim"]:
