@@ -35,15 +35,13 @@ class Program(NamedTuple):
 
 
 def programs(names, datasets):
-    """Yield the engine's programs as an accelerator gets them: sheets of one gamma, all at once."""
-    import jax
+    """Yield the engine's programs as an accelerator gets them: a block of datasets, all at once."""
     import numpyro.distributions as dist
     from peers_problems import PROBLEMS as CASES
     from phases import last_block
     from roofline import own_logistic
 
     import gibbs_dp as gdp
-    from gibbs_dp.engine.plan import with_counts
     from gibbs_dp.engine.program import block_program
 
     for name in names:
@@ -54,16 +52,13 @@ def programs(names, datasets):
             case = dataclasses.replace(case, name="own loss", posterior=posterior)
         settings, plan, (population, roots, _, inputs) = last_block(case)
 
-        plan = with_counts(plan, inputs)
-
         def call(*arguments, settings=settings, plan=plan):
             static = settings.posterior, settings.sampler, plan, settings.traced
-            return block_program("cuda").jitted(*static, datasets, *arguments)
+            return block_program("cuda").traced(*static, datasets, *arguments)
 
         numbers = np.zeros((2, datasets), np.int32)
         rounds = int(inputs.schedule.tuning.num_inner)
-        stacked = jax.tree.map(lambda a: a[None], inputs)
-        yield Program(case.name, call, (population, roots, numbers, stacked), datasets, rounds)
+        yield Program(case.name, call, (population, roots, numbers, inputs), datasets, rounds)
 
 
 def measure(program, place):

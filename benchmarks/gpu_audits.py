@@ -56,10 +56,11 @@ def normal_prior(loss, dim, scale=1.0):
     return gdp.GibbsPosterior(loss, dist.Normal(0.0, scale).expand([dim]))
 
 
-def gaussian_mean():
-    """Return a posterior whose on-average KL at gamma = 1 is 1/n, and its examples."""
-    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
-    return posterior, lambda key, n: jax.random.normal(key, (n, 1))
+def gaussian_mean(dim=1):
+    """Return a posterior whose on-average KL at gamma = 1 is dim/n, and its examples."""
+    prior = gdp.Flat(gdp.supports.real(dim))
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, prior)
+    return posterior, lambda key, n: gdp.random.normal(key, (n, dim))
 
 
 def private_mean():

@@ -50,7 +50,8 @@ def ceilings(asked):
             row[f"{name}_tflops"] = 2e-12 * size**3 / least(lambda: product(operand))  # noqa: B023
         except Exception as error:  # CPUs have no TF32
             row[f"{name}_tflops"] = repr(error)[:80]
-    row["copy_tb_per_s"] = 8e-12 * long.size / least(lambda: jax.jit(lambda v: v + 1.0)(long))
+    add = jax.jit(lambda v: v + 1.0)
+    row["copy_tb_per_s"] = 8e-12 * long.size / least(lambda: add(long))
     short, rounds = jnp.ones((8,)), 1000
     for name, static in (("known", (1,)), ("unknown", ())):
         loop = jax.jit(
@@ -65,10 +66,10 @@ def truths(asked):
     """Every sampler against a closed form, in standard errors; above 4 is wrong."""
     mean, examples = audits.gaussian_mean()
     cases = {
-        "hmc": {}, "mala": {"sampler": gdp.MALA()},
+        "line": {}, "hmc": {"sampler": gdp.Chains()}, "mala": {"sampler": gdp.MALA()},
         "two-sided": {"learn": [*audits.WITHOUT, gdp.OnAverageKL("two-sided")]},
         "grid": {"sampler": gdp.Grid(low=-3.0, high=3.0)}, "ula": {"sampler": gdp.ULA()},
-        "sgld": {"sampler": gdp.SGLD(batch_size=10)},
+        "sgld": {"sampler": gdp.SGLD(batch_size=10)}, "smc": {"sampler": gdp.SMC()},
     }  # fmt: skip
     rows, count = [], asked.pick(2048, 64)
     for name, more in list(cases.items())[: asked.pick(None, 1)]:
@@ -81,6 +82,9 @@ def truths(asked):
         truth = closed_forms.private_mean_on_average_kl(10.0, 100)
         report, seconds = timed(lambda: audit(*audits.private_mean(), 100, count, (10.0,)))
         rows.append(_against("structured loss", report, truth, seconds))
+    if asked.has(25) and not asked.quick:
+        report, seconds = timed(lambda: audit(*audits.gaussian_mean(10), 20, count))
+        rows.append(_against("hmc in 10 coordinates", report, 10.0 / 20, seconds))
     return rows
 
 
@@ -95,6 +99,28 @@ def _against(name, report, truth, seconds, slack=0.0):
         "right": bool(z < 4),
         "first_s": seconds,
     }
+
+
+def draws(asked):
+    """Draw from one posterior that is known in closed form; z of the worst coordinate's mean."""
+    dim, n, rows = 5, 50, []
+    posterior = audits.normal_prior(gdp.losses.half_squared_distance, dim)
+    data = 0.5 + gdp.random.normal(jax.random.key(4), (n, dim))
+    truth, sd = np.asarray(data).sum(axis=0) / (n + 1), 1.0 / np.sqrt(n + 1)
+    for sampler in (None, gdp.AdaptiveHMC(), gdp.SMC())[: asked.pick(None, 1)]:
+        if not asked.has(25):
+            break
+        found, first = timed(lambda: gdp.sample(posterior, data, sampler=sampler))  # noqa: B023
+        _, again = timed(lambda: gdp.sample(posterior, data, sampler=sampler, key=1))  # noqa: B023
+        values = np.asarray(found.theta).reshape(-1, dim)
+        error = sd / np.sqrt(found.mixing[1][0])
+        z = float(np.max(np.abs(values.mean(axis=0) - truth) / error))
+        spread = float(np.max(np.abs(values.std(axis=0) / sd - 1.0)))
+        rows.append({
+            "sampler": type(sampler).__name__, "z": z, "sd_off": spread, "right": z < 4,
+            "warnings": len(found.warnings), "first_s": first, "again_s": again,
+        })  # fmt: skip
+    return rows
 
 
 def information(asked):
@@ -297,5 +323,6 @@ def repeatability(asked):
 # In the order of what a first look needs most, with the share of the time that each may take.
 PHASES = {
     ceilings: 0.1, truths: 0.25, scaling: 0.3, starts: 0.15, precision: 0.2, peers: 0.25,
-    batches: 0.2, roofline: 0.2, small_memory: 0.2, information: 0.2, repeatability: 1.0,
+    batches: 0.2, roofline: 0.2, draws: 0.2, small_memory: 0.2, information: 0.2,
+    repeatability: 1.0,
 }  # fmt: skip

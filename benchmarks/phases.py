@@ -46,9 +46,9 @@ def last_block(case):
     seen = []
     call = Runner._run_job
 
-    def remember(runner, job, device, at_once):
-        seen.append((runner, job, device))
-        return call(runner, job, device, at_once)
+    def remember(runner, sheet, job, device, at_once):
+        seen.append((runner, sheet, job, device))
+        return call(runner, sheet, job, device, at_once)
 
     Runner._run_job = remember
     try:
@@ -67,8 +67,8 @@ def last_block(case):
         )
     finally:
         Runner._run_job = call
-    runner, job, device = seen[-1]
-    population, roots, inputs = runner._place(job, device)
+    runner, sheet, job, device = seen[-1]
+    population, roots, inputs = runner._place(sheet, job, device)
     return runner.settings, job.plan, (population, roots, job.numbers, inputs)
 
 

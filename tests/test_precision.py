@@ -56,7 +56,7 @@ def traced(monkeypatch):
     class Traced(Exception):  # noqa: N818  (no error)
         pass
 
-    def trace(self, job, device, at_once):
+    def trace(self, sheet, job, device, at_once):
         s = self.settings
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         numbers = jnp.zeros((2, s.block_size), jnp.int32)
@@ -220,7 +220,8 @@ def examples(key, n):
 
 posterior = gdp.GibbsPosterior(loss, dist.Normal(jnp.zeros(2), 1e3))
 def kl():
-    report = gdp.audit(posterior, examples, 50, [1.0], 64, num_information=0, progress=False)
+    learn = [gdp.MutualInformation(0)]
+    report = gdp.audit(posterior, examples, 50, [1.0], num_datasets=64, learn=learn, progress=False)
     return report.rows[0]["on_average_kl"]
 """
 

@@ -363,7 +363,7 @@ def audit(
             *shape,
             counts.num_datasets,
             is_stored=place is not None,
-            num_gammas=len(checked),
+            num_gammas=len(checked) if sampler.traits.is_path else 1,
         )
         spec = AuditSpec(
             posterior=posterior,

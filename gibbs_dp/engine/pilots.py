@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gibbs_dp._jaxlib.compile import program
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.engine.executor import in_room
 from gibbs_dp.engine.plan import (
@@ -21,7 +21,6 @@ from gibbs_dp.engine.plan import (
     Job,
     Plan,
     Tuned,
-    power_of_two,
 )
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.symmetry import Symmetry, laid_on, renamed, symmetry_of
@@ -71,11 +70,6 @@ class Runs(Protocol):
         """Of the audit."""
         ...
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether all gammas of a block are sampled in one call."""
-        ...
-
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
     ) -> Generator[tuple[Job, Block], None, None]:
@@ -92,8 +86,7 @@ def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int 
     """Run the pilot datasets from ``begin`` on, and again from other starts, ``total`` in all."""
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
-    # On a CPU the program of the main run serves; an accelerator has one for either anyway.
-    size = power_of_two(total) if is_accelerator(platform()) else s.block_size
+    size = s.block_size  # so that the program of the main run serves
     blocks = range(begin, begin + total, size)
     jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
     # The sweep searches for the best parameter beside the first of them.

@@ -19,8 +19,8 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.populations.base import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.base import Counts, Schedule
-from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
+from gibbs_dp.sampling.kernels.base import Schedule
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc_particles import Segment
@@ -42,9 +42,10 @@ CACHED_NUMBERS, LEAST_AT_ONCE, LOOP_NUMBERS = 2**19, 8, 2**22
 KEPT_NUMBERS = 2**25
 # Losses of all draws in a block of a CPU.
 BLOCK_NUMBERS = 2**23
-# Posteriors that keep a GPU busy, and numbers they may need (4 GB; a program that turns out to be
-# larger than its device is halved); datasets of a file of a store.
-POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE, STORED_HEIGHT = 2**15, 2**30, 1024
+# Posteriors that keep a GPU busy, and numbers they need together (half a GB; a program that turns
+# out to be larger than its device is halved): pilots fill a block, and wait for all of it. Datasets
+# of a file of a store.
+POSTERIORS_AT_ONCE, NUMBERS_AT_ONCE, STORED_HEIGHT = 2**13, 2**27, 1024
 # Bytes that a posterior takes there at least, as compiled for an H100: fused or not, chains, their
 # noise and what leaves the program.
 BYTES_OF_A_POSTERIOR = 200_000
@@ -82,9 +83,9 @@ def default_block_size(
     """Datasets per block: what a call to a CPU, or a file, is worth, or what fills a GPU.
 
     A short audit waits for its first blocks; of a long one, a call's overhead would be a fifth.
-    A store keeps to one size, however many datasets are added to it. A GPU samples a block at all
-    gammas in one call, no more datasets than were asked for, and no more than its memory holds: a
-    program that turns out to be larger is compiled again.
+    A store keeps to one size, however many datasets are added to it. A GPU takes no more datasets
+    than were asked for, and no more than its memory holds, at all gammas where a sampler goes along
+    them: a program that turns out to be larger is compiled again.
     """
     numbers = _numbers(posterior, n, num_ghosts, num_chains, num_samples)
     if is_accelerator(platform()):
@@ -159,8 +160,7 @@ class Plan(NamedTuple):
     # Chains per dataset, draws kept per chain.
     num_chains: int
     num_samples: int
-    # What :class:`Inputs` say of loops, where the program has to know it; None: traced.
-    counts: Counts | None = None
+    # What :class:`Inputs` say, where there are no pairs; None: traced.
     num_pairs: int | None = None
 
 
@@ -190,12 +190,8 @@ class Inputs(NamedTuple):
     segment: Segment | None = None
 
     def fixed(self, plan: Plan) -> Inputs:
-        """Put a plan's static counts in place of traced ones, where it has any."""
-        counts, num_pairs = plan.counts, plan.num_pairs
-        return self._replace(
-            schedule=self.schedule if counts is None else self.schedule.fixed(counts),
-            num_pairs=self.num_pairs if num_pairs is None else num_pairs,
-        )
+        """Put a plan's static number of pairs in place of the traced one, where it has any."""
+        return self if plan.num_pairs is None else self._replace(num_pairs=plan.num_pairs)
 
 
 class Tuned(NamedTuple):
@@ -210,10 +206,6 @@ class Tuned(NamedTuple):
 
 
 # What is asked for and what is to be run: blocks of posteriors, and sheets of them.
-
-# Steps of every mode search: of pilots, which start anywhere, and of others, which start where
-# pilots have been. Where they do not suffice the search takes up to as many as it ever does.
-NEWTON_FROM_ANYWHERE, NEWTON_FROM_NEAR = 16, 8
 
 
 class Job(NamedTuple):
@@ -245,65 +237,27 @@ class Job(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """Jobs that one call of a program does: the same datasets, a gamma each."""
+    """Jobs that one call of a program does."""
 
-    jobs: tuple[Job, ...]  # what they are
-    plan: Plan  # of the program
-    width: int = 1  # gammas that the program is for: at least as many as there are jobs
+    jobs: tuple[Job, ...]  # one, or along a path the same datasets at several gammas
     # Of a sampler that goes along a path: inputs at all of its gammas, increasing.
     path: tuple[Inputs, ...] = ()
-
-    @property
-    def name(self) -> tuple[Any, ...]:
-        """What a program is compiled for."""
-        return self.plan, self.width, self.jobs[0].size
 
 
 def each_alone(jobs: Iterable[Job]) -> Iterator[Sheet]:
     """One call for each job."""
-    return (Sheet((job,), job.plan) for job in jobs)
+    return (Sheet((job,)) for job in jobs)
 
 
-def arranged(jobs: Iterable[Job]) -> list[Sheet]:
-    """Put jobs on the same datasets, and of the same static counts, together, by powers of two."""
-    groups = _on_same_datasets((job, with_counts(job.plan, job.inputs)) for job in jobs)
-    return [Sheet(found, plan, power_of_two(len(found))) for plan, found in groups]
-
-
-def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> list[Sheet]:
+def along(path: Sequence[Inputs], jobs: Iterable[Job]) -> Iterator[Sheet]:
     """Put jobs on the same datasets together, with the whole path to each of their gammas."""
-    sheets = []
-    for plan, found in _on_same_datasets((job, job.plan) for job in jobs):
-        spec = {float(job.inputs.gamma): job.inputs for job in found}
-        whole = tuple(spec.get(float(inputs.gamma), inputs) for inputs in path)
-        sheets.append(Sheet(found, plan, len(path), whole))
-    return sheets
-
-
-def _on_same_datasets(jobs: Iterable[tuple[Job, Plan]]) -> list[tuple[Plan, tuple[Job, ...]]]:
-    """Group jobs by their datasets and plans, in order."""
     together: dict[Any, list[Job]] = {}
-    for job, plan in jobs:
-        together.setdefault((job.datasets, plan), []).append(job)
-    return [(plan, tuple(found)) for (_, plan), found in together.items()]
-
-
-def with_counts(plan: Plan, inputs: Inputs) -> Plan:
-    """Fix a plan's counts at what the inputs say."""
-    (_, num_inner), num_burn_in, num_rounds = inputs.schedule.on_host
-    is_far = bool(inputs.is_dispersed) or bool(np.any(inputs.spread))
-    newton = NEWTON_FROM_ANYWHERE if is_far else NEWTON_FROM_NEAR
-    counts = Counts(num_inner, num_burn_in, num_rounds, newton)
-    return plan._replace(counts=counts, num_pairs=int(inputs.num_pairs))
-
-
-def searching_longer(sheet: Sheet) -> Sheet | None:
-    """Return the sheet with the longest search for modes; None where it has that already."""
-    counts = sheet.plan.counts
-    if counts is None or counts.num_newton >= MAX_ITERATIONS:
-        return None
-    longest = counts._replace(num_newton=MAX_ITERATIONS)
-    return sheet._replace(plan=sheet.plan._replace(counts=longest))
+    for job in jobs:
+        together.setdefault((job.datasets, job.plan), []).append(job)
+    for found in together.values():
+        known = {float(job.inputs.gamma): job.inputs for job in found}
+        whole = tuple(known.get(float(inputs.gamma), inputs) for inputs in path)
+        yield Sheet(tuple(found), whole)
 
 
 # What a sweep is asked for, whatever is learnt from it.

@@ -22,7 +22,6 @@ from gibbs_dp._jaxlib.devices import (
     SHARE_OF_MEMORY,
     is_accelerator,
     memory_limit,
-    platform,
 )
 from gibbs_dp.engine.executor import (
     Threads,
@@ -30,7 +29,7 @@ from gibbs_dp.engine.executor import (
     background,
     raise_lost_interrupt,
 )
-from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, arranged, each_alone, searching_longer
+from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, each_alone
 from gibbs_dp.engine.program import block_program, keep_program
 from gibbs_dp.engine.progress import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
@@ -103,91 +102,44 @@ def _is_out_of_memory(error: Exception) -> bool:
     return is_told or "RESOURCE_EXHAUSTED" in str(error)
 
 
-# Sheets of datasets x gammas on an accelerator: compiled ahead, measured, unpacked.
+# Bringing results home.
 
 # All that a block leaves behind as one array of words: one copy brings it home.
 
 
 @on_default_backend
-def pack(values: PyTree[Array]) -> UInt32[Array, "block gammas words"]:
-    """Lay numbers and truth values, ``[block, gammas, ...]``, out in words, bit for bit."""
-    return jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(values)], axis=2)
+def pack(values: PyTree[Array]) -> UInt32[Array, "block words"]:
+    """Lay numbers and truth values, ``[block, ...]``, out in words, bit for bit."""
+    return jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(values)], axis=1)
 
 
-def unpack(
-    words: UInt32[np.ndarray, "block gammas words"], like: PyTree[Any]
-) -> PyTree[np.ndarray]:
+def unpack(words: UInt32[np.ndarray, "block words"], like: PyTree[Any]) -> PyTree[np.ndarray]:
     """Read back what :func:`pack` laid out."""
     start, found = 0, []
     leaves, structure = jax.tree.flatten(like)
     for leaf in leaves:
-        count = math.prod(leaf.shape[2:]) * max(1, leaf.dtype.itemsize // 4)
-        part = np.ascontiguousarray(words[..., start : start + count])
+        count = math.prod(leaf.shape[1:]) * max(1, leaf.dtype.itemsize // 4)
+        part = np.ascontiguousarray(words[:, start : start + count])
         values = part.astype(bool) if leaf.dtype == bool else part.view(leaf.dtype)
         found.append(values.reshape(leaf.shape))
         start += count
     return jax.tree.unflatten(structure, found)
 
 
-def _words(leaf: Array) -> UInt32[Array, "block gammas words"]:
+def _words(leaf: Array) -> UInt32[Array, "block words"]:
     is_truth = leaf.dtype == bool
     words = leaf.astype(jnp.uint32) if is_truth else jax.lax.bitcast_convert_type(leaf, jnp.uint32)
-    return words.reshape(*leaf.shape[:2], -1)
-
-
-class Sheets:
-    """The compiled programs of one audit's sheets."""
-
-    def __init__(
-        self, settings: Settings, on_compile: Callable[[], AbstractContextManager[Any]]
-    ) -> None:
-        self.settings, self._on_compile = settings, on_compile
-        self._compiled: dict[Any, Any] = {}
-        self._lock = threading.Lock()
-
-    def begin(self, sheet: Sheet, device: jax.Device, at_once: int, arguments: Any) -> Block:
-        """Start a sheet, ``at_once`` datasets at a time; ``arguments`` are on the device."""
-        s = self.settings
-        kinds = (values_kind(s.traced),)
-        static = (s.posterior, s.sampler, sheet.plan, s.traced, at_once)
-        program = block_program(device.platform)
-        name = (sheet.name, at_once, device)
-        if sheet.path and not is_accelerator(device.platform):
-            # Plainly called: no memory is to be measured, and compiling ahead would put users'
-            # populations together from placeholders.
-            if name not in self._compiled:
-                with self._lock:  # as below
-                    if name not in self._compiled:
-                        with self._on_compile():
-                            found = program(*static, *arguments, kinds=kinds)
-                        self._compiled[name] = program
-                        return found
-            return program(*static, *arguments, kinds=kinds)
-        if name not in self._compiled:
-            with self._lock:  # two threads that meet a new program must not both compile it
-                if name not in self._compiled:
-                    with self._on_compile():
-                        compiled, run = program.compiled(*static, *arguments, kinds=kinds)
-                    check_memory(compiled, device)
-                    self._compiled[name] = run
-        return self._compiled[name](*arguments)
+    return words.reshape(leaf.shape[0], -1)
 
 
 def home(sheet: Sheet, found: Block) -> tuple[Block, ...]:
     """Bring what a sheet found from the device, a block for each of its jobs."""
     whole = unpack(np.asarray(pack(found)), found)
-    places = list(range(len(sheet.jobs)))
-    if sheet.path:
-        gammas = [float(inputs.gamma) for inputs in sheet.path]
-        places = [gammas.index(float(job.inputs.gamma)) for job in sheet.jobs]
+    if not sheet.path:
+        return (whole,)
+    gammas = [float(inputs.gamma) for inputs in sheet.path]
+    places = [gammas.index(float(job.inputs.gamma)) for job in sheet.jobs]
     return tuple(jax.tree.map(lambda a, i=i: np.ascontiguousarray(a[:, i]), whole) for i in places)
-
-
-def stacked(sheet: Sheet) -> PyTree[np.ndarray]:
-    """Stack the inputs of a sheet's jobs, the last ones again where the program is for more."""
-    inputs = list(sheet.path) or [job.inputs for job in sheet.jobs]
-    inputs += inputs[-1:] * (sheet.width - len(inputs))
-    return jax.tree.map(lambda *a: np.stack(a), *inputs)
 
 
 # Blocks of datasets through compiled programs, on all workers.
@@ -202,21 +154,14 @@ class Runner:
     on_compile: Callable[[], AbstractContextManager[Any]] = nullcontext
     # What calls :meth:`work`: threads of this process, or other processes.
     workers: Workers = field(default_factory=Threads)
-    # Whether all gammas of a block are sampled in one call, as suits accelerators and samplers that
-    # go along a path.
-    is_wide: bool = field(default_factory=lambda: is_accelerator(platform()))
-    # Of such a sampler: inputs at all gammas, increasing; pilots decide on it.
+    # Of a sampler that goes along a path: inputs at all gammas, increasing; pilots decide on it.
     path: tuple[Inputs, ...] = ()
     _room: Room = field(default_factory=Room)
     _is_rehearsed: bool = False
     _ready: set[Any] = field(default_factory=set)
-    _in_vain: set[Any] = field(default_factory=set)
-    _placed: dict[tuple[int, int, jax.Device], tuple[Job, Any]] = field(default_factory=dict)
+    _ahead: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    _placed: dict[Any, tuple[Sheet, Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self._sheets = Sheets(self.settings, self.on_compile)
-        self.is_wide |= self.settings.sampler.traits.is_path
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -225,65 +170,48 @@ class Runner:
 
         ``num_beside`` programs may run at the same time. Close it if the loop may be left early.
         """
-        if self.path:
-            sheets: Iterable[Sheet] = along(self.path, jobs)
-        else:
-            sheets = arranged(jobs) if self.is_wide else each_alone(jobs)
+        sheets = along(self.path, jobs) if self.path else each_alone(jobs)
         with closing(self.workers.run(sheets, self, num_beside)) as finished:
             for sheet, blocks in finished:
                 raise_lost_interrupt()
                 yield from zip(sheet.jobs, blocks, strict=True)
 
     def work(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
-        """Run a sheet on this process's devices, however it was arranged; a block for each job.
+        """Run a sheet on one of this process's devices; a block for each of its jobs."""
+        job = sheet.jobs[0] if sheet.path else _with_static_pairs(sheet.jobs[0])
+        is_far = is_accelerator(device.platform)
+        most = job.size if is_far else min(job.size, self.settings.num_at_once)
+        run = partial(self._run_job, sheet, job, device)
+        found = self._room.fit((job.plan, job.size, len(sheet.path)), most, run)
+        return home(sheet, found) if is_far or sheet.path else (found,)
 
-        Where a search for a mode did not end within a sheet's few steps, all of it is run again
-        with as many as a search ever takes.
-        """
-        if not self.is_wide:
-            found = []
-            for job in map(_with_static_pairs, sheet.jobs):
-                name, run = (job.plan, job.size), partial(self._run_job, job, device)
-                found.append(self._room.fit(name, self.settings.num_at_once, run))
-            return tuple(found)
-        if sheet.path:
-            return self._sheet(sheet, device)
-        if sheet.plan.counts is None:
-            (sheet,) = arranged(sheet.jobs)
-        blocks = self._sheet(sheet, device)
-        longer = searching_longer(sheet)
-        if longer is None or sheet.name in self._in_vain or _all_curved(blocks):
-            return blocks
-        again = self._sheet(longer, device)
-        if _num_curved(again) == _num_curved(blocks):
-            self._in_vain.add(sheet.name)  # there is no curvature to be found
-        return again
-
-    def _sheet(self, sheet: Sheet, device: jax.Device) -> tuple[Block, ...]:
-        size = sheet.jobs[0].size
-        if sheet.path and not is_accelerator(device.platform):
-            size = min(size, self.settings.num_at_once)
-
-        def run(at_once: int) -> Block:
-            first = sheet.jobs[0]
-            given = self.settings.population, first.roots, first.numbers, stacked(sheet)
-            arguments = jax.device_put(given, device)
-            found = self._sheets.begin(sheet, device, at_once, arguments)
-            job = first._replace(plan=sheet.plan)
-            return self._kept(found, job, device, at_once, arguments)
-
-        return home(sheet, self._room.fit(sheet.name, size, run))
-
-    def _run_job(self, job: Job, device: jax.Device, at_once: int) -> Block:
+    def _run_job(self, sheet: Sheet, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
-        population, roots, inputs = self._place(job, device)
-        run = block_program(device.platform, is_quick=s.is_brief)
+        population, roots, inputs = self._place(sheet, job, device)
         arguments = population, roots, jax.device_put(job.numbers, device), inputs
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
-        kinds = (values_kind(s.traced),)
-        with self._compiling((job.plan, job.size, device, at_once)):
-            found = run(*static, *arguments, kinds=kinds)
+        kinds, name = (values_kind(s.traced),), (job.plan, job.size, device, at_once)
+        if is_accelerator(device.platform):
+            found = self._compiled(name, device, static, arguments, kinds)(*arguments)
+        else:
+            program = block_program(device.platform, is_quick=s.is_brief and not sheet.path)
+            with self._compiling(name):
+                found = program(*static, *arguments, kinds=kinds)
         return self._kept(found, job, device, at_once, arguments)
+
+    def _compiled(
+        self, name: Any, device: jax.Device, static: Any, arguments: Any, kinds: Any
+    ) -> Callable[..., Any]:
+        """Compile an accelerator's program ahead, so that its memory is known before it runs."""
+        if name not in self._ahead:
+            with self._lock:  # two threads that meet a new program must not both compile it
+                if name not in self._ahead:
+                    with self.on_compile():
+                        program = block_program(device.platform)
+                        compiled, run = program.compiled(*static, *arguments, kinds=kinds)
+                    check_memory(compiled, device)
+                    self._ahead[name] = run
+        return self._ahead[name]
 
     def _kept(
         self, found: Block, job: Job, device: jax.Device, at_once: int, arguments: Any
@@ -297,13 +225,13 @@ class Runner:
         left = found.kept
 
         def run() -> Any:
-            s, plan = self.settings, job.plan._replace(counts=None)
-            static = (s.posterior, s.sampler, plan, s.traced, at_once)
+            s = self.settings
+            static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
             program, kinds = (
                 keep_program(device.platform, is_quick=len(s.gammas) < MANY_GAMMAS),
                 (kept_kind(s.traced),),
             )
-            name = ("kept", plan, job.size, jnp.shape(arguments[-1].gamma), device, at_once)
+            name = ("kept", job.plan, job.size, device, at_once)
             with self._compiling(name):
                 return program(*static, *arguments, left, kinds=kinds)
 
@@ -326,14 +254,16 @@ class Runner:
                     return
         yield
 
-    def _place(self, job: Job, device: jax.Device) -> Any:
-        """Put what all blocks of a gamma share on the device once: dozens of small arrays."""
-        name = (id(job.inputs), id(job.roots), device)
+    def _place(self, sheet: Sheet, job: Job, device: jax.Device) -> Any:
+        """Put what all blocks of a gamma, or path, share on the device once: many small arrays."""
+        inputs = sheet.path or (job.inputs,)
+        name = (*map(id, inputs), id(job.roots), device)
         if name not in self._placed:
-            inputs = jax.tree.map(_as_count, job.inputs)
-            placed = jax.device_put((self.settings.population, job.roots, inputs), device)
-            self._placed[name] = (job, placed)  # with the job, whose ids must not be used again
-        return self._placed[name][1]
+            each = [jax.tree.map(_as_count, one) for one in inputs]
+            given = jax.tree.map(lambda *a: np.stack(a), *each) if sheet.path else each[0]
+            placed = jax.device_put((self.settings.population, job.roots, given), device)
+            self._placed[name] = (sheet, job, placed)  # whose ids must not be used again
+        return self._placed[name][-1]
 
 
 def _as_count(leaf: Any) -> Any:
@@ -345,11 +275,3 @@ def _with_static_pairs(job: Job) -> Job:
     """Say in the plan where no replaced posteriors are sampled: half a program, compiled sooner."""
     num_pairs = None if int(job.inputs.num_pairs) else 0
     return job._replace(plan=job.plan._replace(num_pairs=num_pairs))
-
-
-def _num_curved(blocks: tuple[Block, ...]) -> int:
-    return sum(int(np.sum(block.health.is_curved)) for block in blocks)
-
-
-def _all_curved(blocks: tuple[Block, ...]) -> bool:
-    return all(bool(np.all(block.health.is_curved)) for block in blocks)

@@ -77,27 +77,23 @@ class Track:
             found[name] = concatenate(parts, count) if parts else None
         return kind(**found) if any(part is not None for part in found.values()) else None
 
-    def leading_values(self, summary: Summary) -> Float[np.ndarray, " datasets"]:
-        """Estimate of the leading quantity of every dataset, finite or not."""
-        leading = self.settings.leading
+    def reported(
+        self,
+    ) -> tuple[Summary, Bool[np.ndarray, " datasets"], Float[np.ndarray, " datasets"]]:
+        """Completed datasets, which of them the leading quantity is a mean over, and its values."""
+        summary, leading = self.summary(), self.settings.leading
+        assert summary is not None
         of_estimators = getattr(summary.values, leading.name)
         values = np.array(leading.values_of(of_estimators, self.tuned.estimator), np.float64)
-        controls = None if self.controls is None else self.controls.of(self.gamma, summary.size)
-        if controls is None:
-            return values
         is_good = is_believed(summary) & np.isfinite(values)
-        values[is_good] = leading.refined(values[is_good], controls[is_good])
-        return values
-
-    def reported(self) -> tuple[Summary, Bool[np.ndarray, " datasets"]]:
-        """Completed datasets, and which of them the leading quantity is a mean over."""
-        summary = self.summary()
-        assert summary is not None
-        return summary, is_believed(summary) & np.isfinite(self.leading_values(summary))
+        controls = None if self.controls is None else self.controls.of(self.gamma, summary.size)
+        if controls is not None:
+            values[is_good] = leading.refined(values[is_good], controls[is_good])
+        return summary, is_good, values
 
     def result(self) -> GammaResult:
         """Collect what is known of the gamma, for quantities."""
-        summary, is_good = self.reported()
+        summary, is_good, leading = self.reported()
         return GammaResult(
             settings=self.settings,
             gamma=self.gamma,
@@ -105,11 +101,11 @@ class Track:
             missed_rel_error=self.missed_rel_error,
             summary=summary,
             is_good=is_good,
-            leading=self.leading_values(summary),
+            leading=leading,
             kept=self.first_kept(),
         )
 
     def estimate(self) -> Average:
         """Mean of the leading quantity over the datasets that did not fail."""
-        summary, is_good = self.reported()
-        return average(self.leading_values(summary), is_good)
+        _, is_good, values = self.reported()
+        return average(values, is_good)

@@ -45,9 +45,9 @@ from gibbs_dp.sampling.sampler import PathSampler
 
 # Pilots of all gammas at once: what each asks for waits until all have asked, and is one call.
 #
-# The tuning of one gamma is a dialogue, each question depending on the answer before. On an
-# accelerator 64 posteriors take as long as 1,000, so that the dialogues of all gammas are held side
-# by side, each in a thread of its own that waits most of the time.
+# The tuning of one gamma is a dialogue, each question depending on the answer before. A sampler
+# that goes along a path draws at all gammas in one call, so that their dialogues are held side by
+# side, each in a thread of its own that waits most of the time.
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -67,11 +67,6 @@ class Together:
     def settings(self) -> Settings:
         """Of the audit."""
         return self._runner.settings
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether all gammas of a block are sampled in one call."""
-        return self._runner.is_wide
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -343,12 +338,12 @@ def tune_all(
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    """Pilots of every gamma: one after another, or side by side where that is one call."""
-    tune_them = _tune_side_by_side if runner.is_wide else _tune_in_turn
+    """Pilots of every gamma: one after another, or along a path side by side."""
+    tune_them = _tune_along_path if settings.sampler.traits.is_path else _tune_in_turn
     tune_them(settings, runner, tracks, search, progress, archive)
 
 
-def _tune_side_by_side(
+def _tune_along_path(
     settings: Settings,
     runner: Runs,
     tracks: list[Track],
@@ -359,23 +354,18 @@ def _tune_side_by_side(
     stored = [_stored(archive, gamma) for gamma in settings.gammas]
     new = [i for i, found in enumerate(stored) if found is None]
     plan, made = settings.plan, dict[int, Tuned]()
-    if settings.sampler.traits.is_path:
-        held = [found[0].inputs for found in stored if found is not None]
-        runner.path = path_inputs(settings, progress) if new else tuple(held)
-        stored, new = _of_one_path(stored)
+    held = [found[0].inputs for found in stored if found is not None]
+    runner.path = path = path_inputs(settings, progress) if new else tuple(held)
+    stored, new = _of_one_path(stored)
     progress.stage("tuning", len(settings.gammas), "gamma")
     progress.skip(len(stored) - len(new))
 
     def tune_one(runner: Runs, number: int) -> Tuned:
-        if path:
-            tuned = tune_on_path(runner, path[number])
-        else:
-            tuned = tune(runner, settings.gammas[number], plan, None)
+        tuned = tune_on_path(runner, path[number])
         progress.advance(1)
         return tuned
 
     if new:
-        path = runner.path
         found = side_by_side(runner, new, tune_one)
         origin = search.known or search.result(found[0].inputs.reference)
         if archive is not None and search.known is None:
@@ -387,8 +377,7 @@ def _tune_side_by_side(
         if i in made and archive is not None:
             tuned = archive.publish_tuned(gamma, 0, tuned)
         tracks.append(Track(settings, gamma, tuned, settings.num_datasets, num_reruns=num_reruns))
-    if settings.sampler.traits.is_path:
-        runner.path = tuple(track.tuned.inputs for track in tracks)
+    runner.path = tuple(track.tuned.inputs for track in tracks)
 
 
 def _of_one_path(

@@ -12,6 +12,7 @@ own, whose error is thereby part of its value, and of the standard error over da
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,19 +23,21 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from gibbs_dp._jaxlib.compile import program
+from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.plan import AuditSpec
+from gibbs_dp.engine.plan import AuditSpec, power_of_two
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Datasets from where it is worth a program; parameters up to which Hessians are cheap.
 LEAST_DATASETS, MOST_DIM = 256, 64
 # Partners of a dataset, more in short audits: the same whatever other gammas there are.
 PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
-# Datasets of a call, and on a core at once, where their slopes are no more numbers than these.
+# Datasets of a call, and on a core at once, where their slopes are no more numbers than these; a
+# GPU waits for its host between calls, and takes as many calls' datasets as keep it busy together.
 HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
+MOST_CALLS, MOST_NUMBERS_OF_A_GPU = 64, 2**26
 # Numbers of partners that are remembered for another audit of the same objects, whatever its key
 # and gammas.
 MOST_REMEMBERED = 2**22
@@ -108,11 +111,48 @@ def _moments(
         return Moments(jnp.stack([*squares, *outer, hessian]), jnp.stack([a, b]))
 
     keys = keys_of(roots, numbers)[0]
-    at_once = HEIGHT if is_accelerator(target_platform()) else AT_ONCE
-    while at_once > 1 and at_once * (n + num_ghosts) * u.size > MOST_NUMBERS:
+    is_gpu = is_accelerator(target_platform())
+    at_once, most = (len(keys), MOST_NUMBERS_OF_A_GPU) if is_gpu else (AT_ONCE, MOST_NUMBERS)
+    while at_once > 1 and at_once * (n + num_ghosts) * u.size > most:
         at_once //= 2
     found = jax.lax.map(one, keys, batch_size=at_once)
     return found, jax.hessian(lambda v: -posterior.log_prior_unconstrained(v))(u)
+
+
+class _Matrices(NamedTuple):
+    """What moments are multiplied by at a gamma."""
+
+    covariance: Float[np.ndarray, "dim dim"]
+    # How the trace of covariance and products moves with the Hessian, up to its sign.
+    curved: Float[np.ndarray, "dim dim"]
+    root: Float[np.ndarray, "dim dim"]  # of the covariance: root root^T
+
+
+def _less_of(own: Moments, others: Sequence[Moments]) -> tuple[Moments, Moments]:
+    """Moments less the mean of others', and that mean."""
+    mean = jax.tree.map(lambda *a: sum(a) / len(a), *others)
+    return jax.tree.map(jnp.subtract, own, mean), mean
+
+
+def _features_of(
+    moments: Moments, every: Sequence[_Matrices | None]
+) -> list[Float[Array, "some features"] | None]:
+    """At each gamma six numbers of every dataset, and its mean slopes in the posterior's scale."""
+    found: list[Float[Array, "some features"] | None] = []
+    for at in every:
+        if at is None:
+            found.append(None)
+            continue
+        dot = partial(jnp.einsum, precision="highest")
+        traces = dot("bkij,ij->bk", moments.products[:, :5], at.covariance)
+        curved = dot("bij,ij->b", moments.products[:, 5], at.curved)
+        means = dot("bki,ij->bkj", moments.means, at.root).reshape(len(traces), -1)
+        found.append(jnp.column_stack([traces, curved, means]).astype(jnp.float32))
+    return found
+
+
+_less = on_default_backend(_less_of, is_quick=True)
+_features = on_default_backend(_features_of, is_quick=True)
 
 
 class KnownMeans:
@@ -122,7 +162,15 @@ class KnownMeans:
         self._spec, self._u = spec, u
         wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets)
         self._num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
-        # At every gamma: what moments are multiplied by, and features, call by call.
+        # Calls whose datasets are taken together.
+        calls, fitting = (
+            spec.num_datasets / HEIGHT,
+            MOST_NUMBERS_OF_A_GPU / (HEIGHT * 8 * u.size**2),
+        )
+        most = min(MOST_CALLS, power_of_two(max(1, int(fitting)) + 1) // 2)
+        is_gpu = is_accelerator(platform())
+        self._at_once = min(most, power_of_two(math.ceil(calls))) if is_gpu else 1
+        # At every gamma: what moments are multiplied by, and features, part by part.
         self._matrices: list[_Matrices | None] = []
         self._features: list[list[Float[np.ndarray, "height features"] | None]] = []
         self._partners: dict[int, Moments] = remembered(
@@ -130,9 +178,13 @@ class KnownMeans:
             "known means",
             spec.posterior,
             spec.population,
-            *(spec.n, spec.num_ghosts, spec.group_size, self._num_partners),
+            *(spec.n, spec.num_ghosts, spec.group_size, self._num_partners, self._at_once),
             np.asarray(u).tobytes(),
         )
+
+    @property
+    def _height(self) -> int:
+        return HEIGHT * self._at_once
 
     def make(self, count: int) -> None:
         """Make them for the first datasets, where they are not made yet."""
@@ -140,53 +192,57 @@ class KnownMeans:
             return
         if not self._matrices:
             less, partners, of_prior = self._compared(0)
-            middle = partners.products.mean(axis=0)
-            self._matrices = [self._at(gamma, middle, of_prior) for gamma in self._spec.gammas]
+            middle = np.asarray(partners.products[:HEIGHT]).mean(axis=0)
+            prior = np.asarray(of_prior)
+            self._matrices = [self._at(gamma, middle, prior) for gamma in self._spec.gammas]
             self._features.append(self._multiplied(less))
         if all(at is None for at in self._matrices):
             return
-        wanted = range(len(self._features), -(-count // HEIGHT))
+        wanted = range(len(self._features), -(-count // self._height))
         with closing(
-            run_jobs(wanted, lambda call, _: self._multiplied(self._compared(call)[0]))
+            run_jobs(wanted, lambda part, _: self._multiplied(self._compared(part)[0]))
         ) as done:
             found = dict(done)
-        self._features += [found[call] for call in wanted]
+        self._features += [found[part] for part in wanted]
 
     def of(self, gamma: float, count: int) -> Float[np.ndarray, "count features"] | None:
         """Return those of the first datasets at a gamma; None where they are not made."""
         place = self._spec.gammas.index(gamma)
-        if len(self._features) * HEIGHT < count or self._matrices[place] is None:
+        if len(self._features) * self._height < count or self._matrices[place] is None:
             return None
         return np.concatenate([features[place] for features in self._features])[:count]
 
     def _multiplied(self, less: Moments) -> list[Float[np.ndarray, "height features"] | None]:
-        return [None if at is None else _features(less, at) for at in self._matrices]
+        return jax.tree.map(np.asarray, _features(less, self._matrices))
 
     def rehearse(self) -> None:
         """Compile the program, which is the same at any parameter."""
-        self._run(roots(self._spec.key, Stream.MAIN), 0)
+        self._run(roots(self._spec.key, Stream.MAIN), np.arange(self._at_once))
 
-    def _compared(self, call: int) -> tuple[Moments, Moments, Float[np.ndarray, "dim dim"]]:
+    def _compared(self, part: int) -> tuple[Moments, Moments, Float[Array, "dim dim"]]:
         """Moments of some reported datasets less those of their partners; these; the prior's."""
-        own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), call)
-        partners = self._partners.get(call)
-        if partners is None:
-            # Partners that are the same whatever an audit's key is.
-            root, count = roots(jax.random.key(0), Stream.UNSAMPLED), self._num_partners
-            parts = [self._run(root, call * count + i)[0] for i in range(count)]
-            partners = Moments(*(sum(each) / count for each in zip(*parts, strict=True)))
-            if (call + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
-                self._partners[call] = partners
-        return Moments(*(a - b for a, b in zip(own, partners, strict=True))), partners, of_prior
+        calls = part * self._at_once + np.arange(self._at_once)
+        own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), calls)
+        partners = self._partners.get(part)
+        if partners is not None:
+            return _less(own, [partners])[0], partners, of_prior
+        # Partners that are the same whatever an audit's key is.
+        root, count = roots(jax.random.key(0), Stream.UNSAMPLED), self._num_partners
+        less, partners = _less(own, [self._run(root, calls * count + i)[0] for i in range(count)])
+        if (part + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
+            self._partners[part] = partners
+        return less, partners, of_prior
 
-    def _run(self, root: Key[Array, 2], call: int) -> tuple[Moments, Float[np.ndarray, "dim dim"]]:
+    def _run(
+        self, root: Key[Array, 2], calls: Int[np.ndarray, " calls"]
+    ) -> tuple[Moments, Float[Array, "dim dim"]]:
         s = self._spec
-        numbers = np.tile(np.arange(HEIGHT, dtype=np.int32) + call * HEIGHT, (2, 1))
+        first = (calls * HEIGHT).astype(np.int32)
+        numbers = np.tile((first[:, None] + np.arange(HEIGHT, dtype=np.int32)).ravel(), (2, 1))
         static = s.posterior, s.n, s.num_ghosts, s.group_size
         names = ("posterior", "n", "num_ghosts", "group_size")
         run = program(_moments, names, platform(), is_quick=True)
-        found = run(*static, s.population, root, numbers, self._u)
-        return jax.tree.map(np.asarray, found)
+        return run(*static, s.population, root, numbers, self._u)
 
     def _at(
         self,
@@ -206,23 +262,6 @@ class KnownMeans:
         return _Matrices(
             covariance, scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
         )
-
-
-class _Matrices(NamedTuple):
-    """What moments are multiplied by at a gamma."""
-
-    covariance: Float[np.ndarray, "dim dim"]
-    # How the trace of covariance and products moves with the Hessian, up to its sign.
-    curved: Float[np.ndarray, "dim dim"]
-    root: Float[np.ndarray, "dim dim"]  # of the covariance: root root^T
-
-
-def _features(moments: Moments, at: _Matrices) -> Float[np.ndarray, "some features"]:
-    """Six numbers of every dataset, and its mean slopes in the posterior's own scale."""
-    traces = np.einsum("bkij,ij->bk", moments.products[:, :5], at.covariance)
-    curved = np.einsum("bij,ij->b", moments.products[:, 5], at.curved)
-    means = (moments.means @ at.root).reshape(len(traces), -1)
-    return np.column_stack([traces, curved, means]).astype(np.float32)
 
 
 # Datasets to a coefficient at least: six numbers first, then means in all directions.

@@ -25,6 +25,7 @@ from gibbs_dp.engine.remote import check_executor, client
 
 SETTINGS = {"n": 20, "gammas": [0.1, 3.0], "num_datasets": 512, "block_size": 32}
 SETTINGS |= QUICK | {"estimator": "one-sided", "num_ghosts": 16}
+SETTINGS |= {"sampler": gdp.Chains()}  # as audits with a store, whatever the dimension
 BLOCKS = 32
 
 

@@ -123,6 +123,20 @@ def test_features_are_those_of_the_datasets(audited):
             np.testing.assert_allclose(found, less * factors, rtol=2e-4, atol=1e-6)
 
 
+def test_calls_that_a_gpu_takes_together_give_the_same(audited, monkeypatch):
+    _, settings, tracks = audited
+    alone = tracks[0].controls
+    monkeypatch.setattr(known_means, "is_accelerator", lambda _: True)
+    together = KnownMeans(settings, alone._u)
+    assert (alone._at_once, together._at_once) == (1, 2)
+    together.make(512)
+    for gamma in settings.gammas:
+        # Products of single precision, in the same order: some roundings of what cancels.
+        np.testing.assert_allclose(
+            together.of(gamma, 512), alone.of(gamma, 512), rtol=1e-4, atol=1e-6
+        )
+
+
 def test_features_have_mean_zero(audited):
     """Sixteen numbers of one draw: 4.5 standard errors are a false alarm in 10,000."""
     _, _, tracks = audited

@@ -309,7 +309,7 @@ def test_an_interrupt_while_a_block_is_saved_begins_no_other(written, tmp_path, 
 
 @pytest.mark.trust
 def test_processes_that_wait_meet_a_relative_error_together(tmp_path):
-    asked = {"rel_error": 0.022, "gammas": [0.1, 100.0]}
+    asked = {"rel_error": 0.0155, "gammas": [0.1, 100.0], "max_datasets": 8192}
     found = {}
 
     def share(number):
@@ -324,7 +324,7 @@ def test_processes_that_wait_meet_a_relative_error_together(tmp_path):
 
 @pytest.mark.trust
 def test_processes_that_do_not_wait_need_rounds(tmp_path):
-    asked = {"rel_error": 0.022, "gammas": [0.1, 100.0]}
+    asked = {"rel_error": 0.0155, "gammas": [0.1, 100.0], "max_datasets": 8192}
     rounds = 0
     while rounds < 10:
         rounds += 1
