@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from jaxprs import equations
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import compiled_for
+from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp._jaxlib.precision import logaddexp
 from gibbs_dp.sampling.sample import STATIC, _sample_batch_of

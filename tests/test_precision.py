@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
 import pytest
-from jaxprs import equations
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp._jaxlib.devices import devices, platform
+from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp._jaxlib.precision import current_mode, matmul, traced_exactly
 from gibbs_dp.engine.executor import background, run_jobs
 from gibbs_dp.engine.program import _block

@@ -10,17 +10,19 @@ made in pieces here, on CPUs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jaxlib
 from jax.custom_batching import custom_vmap
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 from jaxtyping import Array, Float, PyTree
 
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+from gibbs_dp._jaxlib.jaxprs import Closed, equations, is_program, programs
 from gibbs_dp._jaxlib.per_example import bind
 
 SHARED_OUT = 200_000
@@ -47,12 +49,16 @@ def eigh(matrix: Matrix) -> tuple[Column, Matrix]:
     return values[0], vectors[0]
 
 
+def _of_platform(make: Callable[[bool], Callable[..., Any]]) -> Callable[..., Any]:
+    """Make one function for accelerators and one for CPUs: JAX remembers what it has traced."""
+    far, near = make(True), make(False)
+    return lambda *arrays: (far if is_accelerator(target_platform()) else near)(*arrays)
+
+
 def _in_pieces(
     call: Callable[..., Any], cost: Callable[..., int], *arrays: Float[Array, "batch ..."]
 ) -> Any:
     """Call on as many of the leading axis at a time as one thread of a CPU does alone."""
-    if is_accelerator(target_platform()):
-        return call(*arrays)
     count = arrays[0].shape[0]
     most = max(1, (SHARED_OUT - 1) // max(1, cost(*arrays)))
     if count <= most:
@@ -61,12 +67,12 @@ def _in_pieces(
     return jax.lax.map(lambda piece: call(*piece), arrays, batch_size=size)
 
 
-def _over_batches(call: Callable[..., Any], cost: Callable[..., int]) -> Any:
+def _over_batches(call: Callable[..., Any], cost: Callable[..., int], is_far: bool) -> Any:
     """Vmap as one more part of the arguments' leading axis."""
 
     @custom_vmap
     def whole(*arrays: Array) -> Any:
-        return _in_pieces(call, cost, *arrays)
+        return call(*arrays) if is_far else _in_pieces(call, cost, *arrays)
 
     @whole.def_vmap
     def _(axis_size: int, is_batched: list[bool], *arrays: Array) -> Any:
@@ -87,29 +93,40 @@ def _solved_alone(factors: Array, right: Array) -> Array:
     return jax.lax.linalg.triangular_solve(factors, right, left_side=True, lower=True)
 
 
-_solve_factors = _over_batches(_solved_alone, lambda _, right: right[0].size * right.shape[1])
+def _solve(is_far: bool) -> Any:
+    cost = lambda _, right: right[0].size * right.shape[1]  # noqa: E731
+    solve_factors = _over_batches(_solved_alone, cost, is_far)
+
+    @custom_vmap
+    def solve(factors: Array, right: Array) -> Array:
+        """Triangular solves; right-hand sides of one factor are its columns."""
+        return solve_factors(factors, right)
+
+    @solve.def_vmap
+    def _(axis_size: int, is_batched: list[bool], factors: Array, right: Array) -> Any:
+        if is_batched[0]:
+            merged = map(_merged, (factors, right), is_batched, [axis_size] * 2)
+            found = solve(*merged)
+            return found.reshape(axis_size, -1, *found.shape[1:]), True
+        batch, dim, width = right.shape[1:]
+        columns = jnp.moveaxis(right, 0, 2).reshape(batch, dim, axis_size * width)
+        found = solve(factors, columns).reshape(batch, dim, axis_size, width)
+        return jnp.moveaxis(found, 2, 0), True
+
+    return solve
 
 
-@custom_vmap
-def _solve_lower(factors: Array, right: Array) -> Array:
-    """Triangular solves; right-hand sides of one factor are its columns."""
-    return _solve_factors(factors, right)
+def _cholesky_cost(matrices: Array) -> int:
+    return matrices[0].size * matrices.shape[1] // 3
 
 
-@_solve_lower.def_vmap
-def _(axis_size: int, is_batched: list[bool], factors: Array, right: Array) -> Any:
-    if is_batched[0]:
-        merged = map(_merged, (factors, right), is_batched, [axis_size] * 2)
-        found = _solve_lower(*merged)
-        return found.reshape(axis_size, -1, *found.shape[1:]), True
-    batch, dim, width = right.shape[1:]
-    columns = jnp.moveaxis(right, 0, 2).reshape(batch, dim, axis_size * width)
-    found = _solve_lower(factors, columns).reshape(batch, dim, axis_size, width)
-    return jnp.moveaxis(found, 2, 0), True
+def _eigh_cost(matrices: Array) -> int:
+    return 5 * matrices[0].size * matrices.shape[1]
 
 
-_cholesky = _over_batches(jnp.linalg.cholesky, lambda m: m[0].size * m.shape[1] // 3)
-_eigh = _over_batches(lambda m: tuple(jnp.linalg.eigh(m)), lambda m: 5 * m[0].size * m.shape[1])
+_solve_lower = _of_platform(_solve)
+_cholesky = _of_platform(partial(_over_batches, jnp.linalg.cholesky, _cholesky_cost))
+_eigh = _of_platform(partial(_over_batches, lambda m: tuple(jnp.linalg.eigh(m)), _eigh_cost))
 
 
 # Losses and priors of users factor matrices as they please: the finished program of all draws and
@@ -149,35 +166,20 @@ def in_pieces(function: Callable[..., PyTree], is_static: Sequence[bool]) -> Cal
     def whole(*arguments: Any) -> Any:
         program, found = traced(*arguments)
         dynamic = [a for a, is_so in zip(arguments, is_static, strict=True) if not is_so]
-        run = _run if any(_large(program.jaxpr)) else jax.core.eval_jaxpr
+        run = _run if _has_large(program) else jax.core.eval_jaxpr
         outputs = run(program.jaxpr, program.consts, *jax.tree.leaves(dynamic))
         return jax.tree.unflatten(jax.tree.structure(found), outputs)
 
     return whole
 
 
-def _large(program: Jaxpr) -> Iterator[bool]:
-    """Yield for every equation, at any depth, whether it factors a large batch."""
-    for equation in program.eqns:
-        yield _is_large(equation)
-        for inner in _programs(equation):
-            yield from _large(inner)
+def _has_large(program: Any) -> bool:
+    """Whether any equation, at any depth, factors a large batch."""
+    return any(map(_is_large, equations(program)))
 
 
-def _has_large(equation: JaxprEqn) -> bool:
-    return any(any(_large(inner)) for inner in _programs(equation))
-
-
-def _programs(equation: JaxprEqn) -> Iterator[Jaxpr]:
-    values = jax.tree.leaves(tuple(equation.params.values()), is_leaf=_is_program)
-    for value in values:
-        if _is_program(value):
-            program: Any = getattr(value, "jaxpr", value)
-            yield program
-
-
-def _is_program(value: Any) -> bool:
-    return hasattr(value, "eqns") or hasattr(getattr(value, "jaxpr", None), "eqns")
+def _holds_large(equation: JaxprEqn) -> bool:
+    return any(map(_has_large, (inner.jaxpr for inner in programs(equation.params))))
 
 
 def _is_large(equation: JaxprEqn) -> bool:
@@ -224,10 +226,9 @@ def _apply(equation: JaxprEqn, values: list[Any], within: Jaxpr) -> Sequence[Any
     name = equation.primitive.name
     if _is_large(equation):
         return _cut(equation, values)
-    if name in INLINE and INLINE[name] in equation.params and _has_large(equation):
-        inner = equation.params[INLINE[name]]
-        return _run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), *values)
-    if name in LOOPS and _has_large(equation):
+    if name in INLINE and INLINE[name] in equation.params and _holds_large(equation):
+        return _run(*Closed.of(equation.params[INLINE[name]]), *values)
+    if name in LOOPS and _holds_large(equation):
         params = {key: _rewritten(value) for key, value in equation.params.items()}
         equation = equation.replace(params=params)
     return bind(equation, values, within)
@@ -235,15 +236,15 @@ def _apply(equation: JaxprEqn, values: list[Any], within: Jaxpr) -> Sequence[Any
 
 def _rewritten(value: Any) -> Any:
     """Rewrite a loop's body, or each of several branches; pass everything else through."""
-    if isinstance(value, tuple) and value and all(isinstance(v, ClosedJaxpr) for v in value):
+    if isinstance(value, tuple) and value and all(map(is_program, value)):
         return tuple(map(_rewritten, value))
-    if not isinstance(value, ClosedJaxpr):
+    if not is_program(value):
         return value
     shapes = [
         jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=getattr(a, "weak_type", False))
         for a in value.in_avals
     ]
-    return jax.make_jaxpr(lambda *given: _run(value.jaxpr, value.consts, *given))(*shapes)
+    return jax.make_jaxpr(lambda *given: _run(*Closed.of(value), *given))(*shapes)
 
 
 def _cut(equation: JaxprEqn, values: list[Array]) -> list[Array]:

@@ -12,6 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jaxtyping import Array, PyTree
 
 from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+from gibbs_dp._jaxlib.jaxprs import Closed, is_program
 from gibbs_dp._jaxlib.precision import logaddexp, spread
 
 # Equations of a program of one example, for many: the examples are the last axis throughout.
@@ -275,10 +276,8 @@ def reached(program: Jaxpr, is_marked: Sequence[bool]) -> list[bool]:
     for equation in program.eqns:
         marks = of(equation.invars)
         inner = equation.params.get("jaxpr")
-        if equation.primitive.name in ("pjit", "jit", "closed_call") and isinstance(
-            inner, ClosedJaxpr
-        ):
-            results = reached(inner.jaxpr, marks)
+        if equation.primitive.name in ("pjit", "jit", "closed_call") and is_program(inner):
+            results = reached(Closed.of(inner).jaxpr, marks)
         else:
             results = [any(marks)] * len(equation.outvars)
         marked |= {v for v, mark in zip(equation.outvars, results, strict=True) if mark}

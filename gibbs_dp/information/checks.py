@@ -218,7 +218,8 @@ def refuse_missing_labels(name: str, labels: Any) -> None:
 def is_missing(label: Any) -> bool:
     """Say whether a label is missing.
 
-    >>> [is_missing(x) for x in (None, float("nan"), np.datetime64("NaT"), " ", "nan", 0, "na")]
+    >>> labels = None, float("nan"), np.datetime64("NaT", "s"), " ", "nan", 0, "na"
+    >>> list(map(is_missing, labels))
     [True, True, True, True, True, False, False]
     """
     if isinstance(label, (str, bytes)):

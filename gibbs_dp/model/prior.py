@@ -223,6 +223,26 @@ class Prior:
             found += [is_one] * prod(s.unconstrained_shape)
         return tuple(found)
 
+    def lowest(self, dtype: Any) -> tuple[float, ...]:
+        """Flat coordinates below which a type's numbers do not tell a flat half line from its end.
+
+        Minus infinity for all others.
+
+        >>> from gibbs_dp import Flat, supports
+        >>> prior = Prior({"mean": Flat(supports.real()), "scale": Flat(supports.positive())})
+        >>> [round(low, 1) for low in prior.lowest(np.float32)]
+        [-inf, -86.0]
+        """
+        found: list[float] = []
+        for s in self.supports:
+            low, high = s.bounds()
+            is_half = s.is_flat and np.isfinite(low) != np.isfinite(high)
+            end = abs(low if np.isfinite(low) else high)
+            info = np.finfo(dtype)
+            least = float(np.log(4 * max(info.eps * end, info.tiny))) if is_half else -np.inf
+            found += [least] * prod(s.unconstrained_shape)
+        return tuple(found)
+
     def l2_bound(self) -> float:
         """Largest Euclidean norm of the whole parameter on the support."""
         return float(sum(s.l2_bound() ** 2 for s in self.supports) ** 0.5)

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
+from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec, power_of_two
@@ -51,7 +51,8 @@ def is_worthwhile(spec: AuditSpec) -> bool:
     """Whether datasets cost little beside their posteriors, as far as a program tells."""
 
     def find() -> bool:
-        return not LOOPS & _primitives(jax.make_jaxpr(partial(_drawn, spec))(spec.key).jaxpr)
+        program = jax.make_jaxpr(partial(_drawn, spec))(spec.key)
+        return LOOPS.isdisjoint(equation.primitive.name for equation in equations(program))
 
     sizes = spec.n, spec.num_ghosts
     return remembered(find, "loops", spec.posterior, spec.population, *sizes)
@@ -59,20 +60,6 @@ def is_worthwhile(spec: AuditSpec) -> bool:
 
 def _drawn(spec: AuditSpec, key: Array) -> PyTree:
     return draw_dataset(spec.posterior, spec.population, key, spec.n, spec.num_ghosts)
-
-
-def _primitives(program: Jaxpr) -> set[str]:
-    found = set()
-    for equation in program.eqns:
-        found.add(equation.primitive.name)
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if isinstance(inner, (Jaxpr, ClosedJaxpr)):
-                found |= _primitives(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
-    return found
-
-
-def _is_program(value: Any) -> bool:
-    return isinstance(value, (Jaxpr, ClosedJaxpr))
 
 
 class Moments(NamedTuple):

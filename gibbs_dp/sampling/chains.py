@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -31,11 +30,6 @@ class Walk(NamedTuple):
     whitening: Whitening  # the coordinates
     accept_prob: Float[Array, " chains"]  # mean acceptance probability per chain while drawing
     is_stuck: Bool[Array, " chains"]  # per chain: no proposal was accepted in the whole last round
-
-
-# Runs the last round instead of evolve: (streams, positions, whitening, step size, schedule, number
-# of its first step, num_samples, is_joint).
-LastRound = Callable[[Array, Array, Whitening, Array, Schedule, Any, int, bool], Walk]
 
 
 def _movers(has_moved: Bool[Array, " chains"]) -> Int[Array, " chains"]:
@@ -68,7 +62,6 @@ def evolve(
     schedule: Schedule,
     num_samples: int,
     is_joint: bool = False,
-    last_round: LastRound | None = None,
 ) -> Walk:
     """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
 
@@ -77,8 +70,7 @@ def evolve(
     by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
     Where the schedule is traced, one loop body serves all rounds: the kernel is compiled once, for
     any number of rounds and steps. Where it is fixed, the last round has a loop of its own. With
-    ``is_joint``, kernels that can draw their chains' noise together. ``last_round`` runs the last
-    round where it is given.
+    ``is_joint``, kernels that can draw their chains' noise together.
     """
     num_chains, dim = positions.shape
     rounds = schedule.num_adapt_rounds
@@ -151,15 +143,9 @@ def evolve(
         return ends, kept, log_step, memory, has_moved
 
     carry = (positions, whitening, log_default, blank, still)
-    if schedule.is_fixed or last_round is not None:
+    if schedule.is_fixed:
         if not isinstance(rounds, int) or rounds > 0:  # a plain 0 compiles no loop
             carry = jax.lax.fori_loop(0, rounds, partial(one_round, is_last=False), carry)
-        if last_round is not None:
-            positions, whitening, log_step, _, _ = carry
-            size, first = jnp.exp(jnp.minimum(log_step, log_default)), rounds * MAX_STEPS
-            return last_round(
-                streams, positions, whitening, size, schedule, first, num_samples, is_joint
-            )
         carry = one_round(jnp.asarray(rounds, jnp.int32), carry, True)
     else:
         carry = jax.lax.fori_loop(0, rounds + 1, partial(one_round, is_last=None), carry)
@@ -370,7 +356,6 @@ class MarkovSampler(ChainSampler[Kernel]):
             schedule,
             num_samples,
             is_joint,
-            self.kernel.last_round(target, found),
         )
         none = jnp.zeros((positions.shape[0],), positions.dtype)
         return Moved(*run, none, none[0])

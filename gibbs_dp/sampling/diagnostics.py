@@ -293,7 +293,7 @@ def describe(
     low, high = np.quantile(values, [0.05, 0.95], axis=(0, 1))
     sd = values.std(axis=(0, 1), ddof=1)
     moving = values.std(axis=(0, 1)) > 0
-    worth = _island_worth if is_path else diagnostics.effective_sample_size
+    worth = _island_worth if is_path else _effective_draws
     with np.errstate(invalid="ignore", divide="ignore"):
         ess, r_hat = worth(values), diagnostics.split_gelman_rubin(values)
     return {
@@ -304,6 +304,18 @@ def describe(
         "ess": np.where(moving, ess, np.nan),
         "r_hat": np.where(moving, r_hat, np.nan),
     }
+
+
+def _effective_draws(
+    values: Float[np.ndarray, "chain draw *batch"],
+) -> Float[np.ndarray, " *batch"]:
+    """Effective draws; of ``N``, no more than ``N log10(N)``, as Stan and ArviZ have it.
+
+    Draws that alternate are worth more than independent ones, but few show not by how much.
+    """
+    count = values.shape[0] * values.shape[1]
+    found = np.asarray(diagnostics.effective_sample_size(values), np.float64)
+    return np.minimum(found, count * np.log10(count))
 
 
 def _island_worth(

@@ -216,6 +216,9 @@ def is_improper(
         is_known = is_curved & ~rays.is_resolved & (promised > LEAST_PROMISE)
         least = jnp.where(is_known, jnp.minimum(0.5 * promised, LEAST_RISE), LEAST_RISE)
         found |= _fails_to_rise(potential, mode, rays, least)
+        lowest = prior.lowest(mode.dtype)
+        if any(map(math.isfinite, lowest)):
+            found |= _is_flat_to_the_end(potential, mode, rays, jnp.asarray(lowest, mode.dtype))
     if any(prior.is_bounded_flat):
         found |= _is_pinned(potential, mode, jnp.asarray(prior.is_bounded_flat))
     return found
@@ -268,6 +271,30 @@ def _fails_to_rise(
     stays_flat = _is_low(jnp.abs(far - near), math.log(FAR / NEAR) + rounding)
     exists = jnp.sum(rays.vectors**2, axis=1) > 0
     return jnp.any(exists & (stays_low | (rays.is_resolved & stays_flat)))
+
+
+# Standard deviations from where it counts that a density is flat, and what it may rise, nats.
+LEAST_REACH, FLAT = 2.0, 0.1
+
+
+def _is_flat_to_the_end(
+    potential: Potential, mode: Float[Array, " dim"], rays: _Rays, lowest: Float[Array, " dim"]
+) -> Bool[Array, ""]:
+    """Return True if a density that is infinite far down a half line is flat up to where it is not.
+
+    Its coordinate is the logarithm of what is left to the end, of which less and less is a number:
+    ``log(theta)`` ends at minus infinity where ``theta`` does. Where numbers end, the potential of
+    what is integrable has risen by much, and that of ``1 / theta`` not at all.
+    """
+    steps = (lowest - mode) / rays.vectors
+    reach = jnp.min(jnp.where(rays.vectors < 0, steps, jnp.inf), axis=1)
+    reach = jnp.minimum(reach, NEAR)
+    far, end = (
+        jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, factor)
+        for factor in (jnp.full_like(reach, NEAR), reach)
+    )
+    is_far = rays.is_resolved & (reach > LEAST_REACH)
+    return jnp.any(is_far & jnp.isneginf(far) & _is_low(end, FLAT))
 
 
 # Flat coordinates at which an end of a bounded support is near: to 6e-3 and 3e-7, which single

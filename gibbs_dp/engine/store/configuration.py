@@ -22,11 +22,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import Literal
 
 from gibbs_dp import io
 from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.devices import compiled_for
+from gibbs_dp._jaxlib.jaxprs import Closed, programs
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.plan import versions
 from gibbs_dp.engine.quantity import Settings, identities
@@ -83,19 +84,15 @@ def digest(function: Callable[..., Any], *arguments: Any) -> str:
 
 def _arrays(program: Any) -> Iterator[np.ndarray]:
     """Yield every array that a jaxpr holds, at any depth, in order."""
-    if isinstance(program, ClosedJaxpr):
-        yield from map(_as_numpy, program.consts)
-        yield from _arrays(program.jaxpr)
-    elif isinstance(program, Jaxpr):
-        for equation in program.eqns:
-            for variable in equation.invars:
-                if isinstance(variable, Literal):
-                    yield _as_numpy(variable.val)
-            for name in sorted(equation.params):
-                yield from _arrays(equation.params[name])
-    elif isinstance(program, (tuple, list)):
-        for part in program:
-            yield from _arrays(part)
+    jaxpr, consts = Closed.of(program)
+    yield from map(_as_numpy, consts)
+    for equation in jaxpr.eqns:
+        for variable in equation.invars:
+            if isinstance(variable, Literal):
+                yield _as_numpy(variable.val)
+        for name in sorted(equation.params):
+            for inner in programs(equation.params[name]):
+                yield from _arrays(inner)
 
 
 def _as_numpy(value: Any) -> np.ndarray:

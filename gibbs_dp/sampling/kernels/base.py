@@ -168,14 +168,6 @@ class Kernel:
         """Raise a ValueError where it cannot run on a posterior; by default it runs on all."""
         del posterior
 
-    def last_round(self, target: Any, found: Any) -> Any:
-        """Return what moves all chains once adaptation is over; None: :meth:`step`, one by one.
-
-        For kernels that run whole chains by themselves, on a chip say: a
-        :data:`~gibbs_dp.sampling.chains.LastRound`, given the target and where its mode is.
-        """
-        del target, found
-
     def init(self, key: PRNGKeyArray, position: Float[Array, " dim"], potential: Potential) -> Any:
         """Start a chain: its state at a position."""
         del key
