@@ -1,4 +1,4 @@
-"""One audit, one sample and one release, each against what is known exactly.
+"""Audits, a sample and a release, each against what is known exactly.
 
 Limits are 5 standard errors: a correct library fails in 2 of a million runs.
 """
@@ -43,6 +43,36 @@ def audit(folder):
     report.plot().savefig(folder / "report.png")
 
 
+def store(folder):
+    """Goes on from where it was: traced programs are walked, and compared with those before."""
+    posterior = gdp.GibbsPosterior(LOSS, gdp.Flat(gdp.supports.real(1)))
+    for count in (128, 256):
+        report = gdp.audit(
+            posterior,
+            population,
+            N,
+            [GAMMA],
+            num_datasets=count,
+            learn=[gdp.OnAverageKL()],
+            store=folder / "store",
+            progress=False,
+        )
+    row, truth = report.rows[0], closed_forms.gaussian_mean(GAMMA, N, 1, 1.0).on_average_kl
+    assert abs(row["on_average_kl"] - truth) < 5 * row["on_average_kl_se"], (row, truth)
+
+
+def refuse(folder):
+    """Refuse a density of 1 / theta at 0, whatever a compiler makes of ``log(exp(u))``."""
+    posterior = gdp.GibbsPosterior(
+        lambda theta, z: jnp.log(theta) + theta + 0.0 * z, gdp.Flat(gdp.supports.positive())
+    )
+    try:
+        gdp.sample(posterior, np.zeros(1))
+    except gdp.ImproperPosteriorError:
+        return
+    raise AssertionError("an improper posterior was sampled")
+
+
 def sample(folder):
     """Gaussian mean with a normal prior: N(n gamma mean / P, 1 / P), P = n gamma + 1."""
     posterior = gdp.GibbsPosterior(LOSS, dist.Normal(jnp.zeros(1), 1.0))
@@ -79,6 +109,6 @@ if __name__ == "__main__":
     # "python -W error", which makes the parser of older Matplotlibs say more.
     warnings.simplefilter("error")
     with tempfile.TemporaryDirectory() as name:
-        for call in (audit, sample, release):
+        for call in (audit, store, refuse, sample, release):
             call(Path(name))
     print("right")

@@ -1,4 +1,4 @@
-"""What is to be run: how much, what goes into a block program, and blocks and sheets of it."""
+"""What is to be run: how much, what goes into a block program, and blocks of posteriors."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Tuned(NamedTuple):
     modes: Modes  # what a search for other modes found
 
 
-# What is asked for and what is to be run: blocks of posteriors, and sheets of them.
+# What is asked for and what is to be run: blocks of posteriors, and calls for them.
 
 
 class Job(NamedTuple):

@@ -416,7 +416,7 @@ def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Ca
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
 
 
-# What only the first datasets keep is made of the draws that a block or sheet left, in a program of
+# What only the first datasets keep is made of the draws that a block left, in a program of
 # its own: pilots and later datasets do not pay for it.
 
 
