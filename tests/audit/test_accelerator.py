@@ -124,7 +124,9 @@ def test_pilots_and_all_gammas_are_one_program(far, monkeypatch):
         return call(program, *arguments, **named)
 
     monkeypatch.setattr(Program, "compiled", compile_)
-    far(*ASKED, num_datasets=64, block_size=32, num_information=0, progress=False)
+    lattice = gdp.Grid(low=-2.0, high=2.0, num_points=64)
+    sizes = {"num_datasets": 64, "block_size": 32, "num_information": 0, "progress": False}
+    far(*ASKED, sampler=lattice, **sizes)
     assert len(compiled) == 1
 
 

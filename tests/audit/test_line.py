@@ -242,6 +242,7 @@ def test_several_coordinates_are_refused():
         gdp.Line(8)
 
 
+@pytest.mark.trust
 def test_individual_information_is_that_of_gaussians():
     """I(theta; z) of one of n examples: 0.5 log(s / (s - c)); draws would miss what swaps like."""
     gamma, n = 5.0, 5

@@ -47,6 +47,7 @@ def test_the_loss_is_the_targets(tmp_path, target, loss):
     assert any("the loss is softmax" in note for note in report.notes) == (loss == "softmax")
 
 
+@pytest.mark.trust
 def test_other_frames_than_those_of_pandas():
     class Other:
         def to_pandas(self):

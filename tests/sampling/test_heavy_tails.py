@@ -28,6 +28,7 @@ def assert_shares(values, law, ess):
         assert abs((values < law.ppf(p)).mean() - p) < error, p
 
 
+@pytest.mark.trust(but="0")
 @pytest.mark.parametrize("key", [0, 5, 8])
 def test_cauchy_by_default(key):
     """Keys that were silently wrong: tails that no chain had been in, and R-hat below 1.01."""
@@ -99,6 +100,7 @@ def test_light_coordinates_have_finite_slopes_however_large():
     assert slope.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.trust
 def test_a_place_that_chains_had_been_in_is_not_forgotten():
     """Half of the mass is in a peak of width 0.01: HMC's chains stay in it, others never come."""
     weights = np.log([0.5, 0.5]) - np.log([0.01, 1.0])
