@@ -162,6 +162,7 @@ class Runner:
     _ahead: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     _placed: dict[Any, tuple[Sheet, Job, Any]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ahead_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(
         self, jobs: Iterable[Job], num_beside: int = 0
@@ -204,7 +205,9 @@ class Runner:
     ) -> Callable[..., Any]:
         """Compile an accelerator's program ahead, so that its memory is known before it runs."""
         if name not in self._ahead:
-            with self._lock:  # two threads that meet a new program must not both compile it
+            # Two threads that meet a new program must not both compile it; what is kept may be
+            # compiled beside.
+            with self._ahead_lock:
                 if name not in self._ahead:
                     with self.on_compile():
                         program = block_program(device.platform)
