@@ -94,8 +94,7 @@ def _solved_alone(factors: Array, right: Array) -> Array:
 
 
 def _solve(is_far: bool) -> Any:
-    cost = lambda _, right: right[0].size * right.shape[1]  # noqa: E731
-    solve_factors = _over_batches(_solved_alone, cost, is_far)
+    solve_factors = _over_batches(_solved_alone, _solve_cost, is_far)
 
     @custom_vmap
     def solve(factors: Array, right: Array) -> Array:
@@ -114,6 +113,10 @@ def _solve(is_far: bool) -> Any:
         return jnp.moveaxis(found, 2, 0), True
 
     return solve
+
+
+def _solve_cost(_: Array, right: Array) -> int:
+    return right[0].size * right.shape[1]
 
 
 def _cholesky_cost(matrices: Array) -> int:
@@ -179,7 +182,7 @@ def _has_large(program: Any) -> bool:
 
 
 def _holds_large(equation: JaxprEqn) -> bool:
-    return any(map(_has_large, (inner.jaxpr for inner in programs(equation.params))))
+    return any(map(_has_large, programs(equation.params)))
 
 
 def _is_large(equation: JaxprEqn) -> bool:

@@ -97,17 +97,22 @@ def default_block_size(
             bytes_of_one = max(BYTES_OF_A_POSTERIOR, 4 * each)
             fitting = int(min(fitting, memory_of_a_program() // bytes_of_one))
         fitting //= width
-        return min(wanted, power_of_two(fitting + 1) // 2 or 1)
+        return min(wanted, whole_power_of_two(fitting))
     is_long = num_datasets >= LONG_AUDIT
     largest = 64 if is_stored else 128 if is_long else 32
     if posterior.dim > MAX_LAPLACE_DIM:
         largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
-    return max(1, min(largest, power_of_two(BLOCK_NUMBERS // numbers[0] + 1) // 2))
+    return min(largest, whole_power_of_two(BLOCK_NUMBERS // numbers[0]))
 
 
 def power_of_two(count: int) -> int:
     """Smallest power of two that is not smaller."""
     return 1 << max(0, count - 1).bit_length()
+
+
+def whole_power_of_two(count: int) -> int:
+    """Largest power of two that is not larger, and at least 1."""
+    return 1 << max(0, count.bit_length() - 1)
 
 
 def datasets_at_once(

@@ -12,6 +12,7 @@ own, whose error is thereby part of its value, and of the standard error over da
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -27,7 +28,7 @@ from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
-from gibbs_dp.engine.plan import AuditSpec, power_of_two
+from gibbs_dp.engine.plan import AuditSpec, power_of_two, whole_power_of_two
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # Datasets from where it is worth a program; parameters up to which Hessians are cheap.
@@ -115,31 +116,26 @@ class _Matrices(NamedTuple):
     root: Float[np.ndarray, "dim dim"]  # of the covariance: root root^T
 
 
+# In NumPy on CPUs, which compiles nothing; jitted on GPUs, where moments stay.
+
+
 def _less_of(own: Moments, others: Sequence[Moments]) -> tuple[Moments, Moments]:
     """Moments less the mean of others', and that mean."""
     mean = jax.tree.map(lambda *a: sum(a) / len(a), *others)
-    return jax.tree.map(jnp.subtract, own, mean), mean
+    return jax.tree.map(operator.sub, own, mean), mean
 
 
-def _features_of(
-    moments: Moments, every: Sequence[_Matrices | None]
-) -> list[Float[Array, "some features"] | None]:
-    """At each gamma six numbers of every dataset, and its mean slopes in the posterior's scale."""
-    found: list[Float[Array, "some features"] | None] = []
-    for at in every:
-        if at is None:
-            found.append(None)
-            continue
-        dot = partial(jnp.einsum, precision="highest")
-        traces = dot("bkij,ij->bk", moments.products[:, :5], at.covariance)
-        curved = dot("bij,ij->b", moments.products[:, 5], at.curved)
-        means = dot("bki,ij->bkj", moments.means, at.root).reshape(len(traces), -1)
-        found.append(jnp.column_stack([traces, curved, means]).astype(jnp.float32))
-    return found
+def _features_of(moments: Moments, at: _Matrices) -> Float[Any, "some features"]:
+    """Six numbers of every dataset, and its mean slopes in the posterior's own scale."""
+    xp = moments.products.__array_namespace__()
+    traces = xp.einsum("bkij,ij->bk", moments.products[:, :5], at.covariance)
+    curved = xp.einsum("bij,ij->b", moments.products[:, 5], at.curved)
+    means = (moments.means @ at.root).reshape(len(traces), -1)
+    return xp.column_stack([traces, curved, means]).astype(np.float32)
 
 
-_less = on_default_backend(_less_of, is_quick=True)
-_features = on_default_backend(_features_of, is_quick=True)
+_less_on_gpu = on_default_backend(_less_of, is_quick=True)
+_features_on_gpu = on_default_backend(_features_of, is_quick=True)
 
 
 class KnownMeans:
@@ -150,13 +146,14 @@ class KnownMeans:
         wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets)
         self._num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         # Calls whose datasets are taken together.
-        calls, fitting = (
-            spec.num_datasets / HEIGHT,
-            MOST_NUMBERS_OF_A_GPU / (HEIGHT * 8 * u.size**2),
+        calls = math.ceil(spec.num_datasets / HEIGHT)
+        most = min(
+            MOST_CALLS, whole_power_of_two(MOST_NUMBERS_OF_A_GPU // (8 * HEIGHT * u.size**2))
         )
-        most = min(MOST_CALLS, power_of_two(max(1, int(fitting)) + 1) // 2)
-        is_gpu = is_accelerator(platform())
-        self._at_once = min(most, power_of_two(math.ceil(calls))) if is_gpu else 1
+        self._is_gpu = is_accelerator(platform())
+        self._at_once = min(most, power_of_two(calls)) if self._is_gpu else 1
+        self._less = _less_on_gpu if self._is_gpu else _less_of
+        self._times = _features_on_gpu if self._is_gpu else _features_of
         # At every gamma: what moments are multiplied by, and features, part by part.
         self._matrices: list[_Matrices | None] = []
         self._features: list[list[Float[np.ndarray, "height features"] | None]] = []
@@ -200,36 +197,40 @@ class KnownMeans:
         return np.concatenate([features[place] for features in self._features])[:count]
 
     def _multiplied(self, less: Moments) -> list[Float[np.ndarray, "height features"] | None]:
-        return jax.tree.map(np.asarray, _features(less, self._matrices))
+        return [None if m is None else np.asarray(self._times(less, m)) for m in self._matrices]
 
     def rehearse(self) -> None:
-        """Compile the program, which is the same at any parameter."""
-        self._run(roots(self._spec.key, Stream.MAIN), np.arange(self._at_once))
+        """Compile the programs, which are the same at any parameter."""
+        own, _ = self._run(roots(self._spec.key, Stream.MAIN), np.arange(self._at_once))
+        less, _ = self._less(own, [own] * self._num_partners)
+        self._times(less, _Matrices(*[np.eye(self._u.size)] * 3))
 
-    def _compared(self, part: int) -> tuple[Moments, Moments, Float[Array, "dim dim"]]:
+    def _compared(self, part: int) -> tuple[Moments, Moments, Float[Any, "dim dim"]]:
         """Moments of some reported datasets less those of their partners; these; the prior's."""
         calls = part * self._at_once + np.arange(self._at_once)
         own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), calls)
         partners = self._partners.get(part)
         if partners is not None:
-            return _less(own, [partners])[0], partners, of_prior
+            return self._less(own, [partners])[0], partners, of_prior
         # Partners that are the same whatever an audit's key is.
         root, count = roots(jax.random.key(0), Stream.UNSAMPLED), self._num_partners
-        less, partners = _less(own, [self._run(root, calls * count + i)[0] for i in range(count)])
+        parts = [self._run(root, calls * count + i)[0] for i in range(count)]
+        less, partners = self._less(own, parts)
         if (part + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
             self._partners[part] = partners
         return less, partners, of_prior
 
     def _run(
         self, root: Key[Array, 2], calls: Int[np.ndarray, " calls"]
-    ) -> tuple[Moments, Float[Array, "dim dim"]]:
+    ) -> tuple[Moments, Float[Any, "dim dim"]]:
         s = self._spec
         first = (calls * HEIGHT).astype(np.int32)
         numbers = np.tile((first[:, None] + np.arange(HEIGHT, dtype=np.int32)).ravel(), (2, 1))
         static = s.posterior, s.n, s.num_ghosts, s.group_size
         names = ("posterior", "n", "num_ghosts", "group_size")
         run = program(_moments, names, platform(), is_quick=True)
-        return run(*static, s.population, root, numbers, self._u)
+        found = run(*static, s.population, root, numbers, self._u)
+        return found if self._is_gpu else jax.tree.map(np.asarray, found)
 
     def _at(
         self,

@@ -257,7 +257,7 @@ def test_blocks_of_accelerators_are_what_was_asked_for_up_to_what_fills_them(mon
     assert size(10**6, 4, is_stored=True) == 1_024
     assert size(10**6, n=100_000) == 16
 
-    # A T4's 15 GB, a smaller card's 2, and a device that holds not even one.
+    # A T4's 15 GB, a smaller card's 1, and a device that holds not even one.
     for gigabytes, wanted in ((80, 4_096), (15, 4_096), (1, 2_048), (1e-4, 1)):
         monkeypatch.setattr(sizes, "memory_of_a_program", lambda gb=gigabytes: 0.45e9 * gb)
         assert size(10**6) == wanted
