@@ -215,10 +215,12 @@ def is_improper(
         promised = 0.5 * jnp.sum(solve_lower(scale, rays.vectors.T) ** 2, axis=0)
         is_known = is_curved & ~rays.is_resolved & (promised > LEAST_PROMISE)
         least = jnp.where(is_known, jnp.minimum(0.5 * promised, LEAST_RISE), LEAST_RISE)
-        found |= _fails_to_rise(potential, mode, rays, least)
+        factor = jnp.where(rays.is_resolved, NEAR, 1.0)
+        near = jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, factor)
+        found |= _fails_to_rise(potential, mode, rays, near, least)
         lowest = prior.lowest(mode.dtype)
         if any(map(math.isfinite, lowest)):
-            found |= _is_flat_to_the_end(potential, mode, rays, jnp.asarray(lowest, mode.dtype))
+            found |= _is_flat_to_the_end(potential, mode, rays, near, lowest)
     if any(prior.is_bounded_flat):
         found |= _is_pinned(potential, mode, jnp.asarray(prior.is_bounded_flat))
     return found
@@ -259,11 +261,13 @@ def _rays(target: Target, mode: Float[Array, " dim"], hessian: Float[Array, "dim
 
 
 def _fails_to_rise(
-    potential: Potential, mode: Float[Array, " dim"], rays: _Rays, least: Float[Array, " rays"]
+    potential: Potential,
+    mode: Float[Array, " dim"],
+    rays: _Rays,
+    near: Float[Array, " rays"],
+    least: Float[Array, " rays"],
 ) -> Bool[Array, ""]:
     """Look at two points of each ray; at the one that can be reached where it is not resolved."""
-    factor = jnp.where(rays.is_resolved, NEAR, 1.0)
-    near = jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, factor)
     far = jax.vmap(lambda v: potential(mode + FAR * v))(rays.vectors)
     # At its ceiling a loss neither rises nor falls; the difference of large numbers is rounding.
     rounding = 64 * jnp.finfo(near.dtype).eps * jnp.abs(far)
@@ -278,7 +282,11 @@ LEAST_REACH, FLAT = 2.0, 0.1
 
 
 def _is_flat_to_the_end(
-    potential: Potential, mode: Float[Array, " dim"], rays: _Rays, lowest: Float[Array, " dim"]
+    potential: Potential,
+    mode: Float[Array, " dim"],
+    rays: _Rays,
+    near: Float[Array, " rays"],
+    lowest: tuple[float, ...],
 ) -> Bool[Array, ""]:
     """Return True if a density that is infinite far down a half line is flat up to where it is not.
 
@@ -286,15 +294,12 @@ def _is_flat_to_the_end(
     ``log(theta)`` ends at minus infinity where ``theta`` does. Where numbers end, the potential of
     what is integrable has risen by much, and that of ``1 / theta`` not at all.
     """
-    steps = (lowest - mode) / rays.vectors
+    steps = (jnp.asarray(lowest, mode.dtype) - mode) / rays.vectors
     reach = jnp.min(jnp.where(rays.vectors < 0, steps, jnp.inf), axis=1)
     reach = jnp.minimum(reach, NEAR)
-    far, end = (
-        jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, factor)
-        for factor in (jnp.full_like(reach, NEAR), reach)
-    )
+    end = jax.vmap(lambda v, t: potential(mode + t * v))(rays.vectors, reach)
     is_far = rays.is_resolved & (reach > LEAST_REACH)
-    return jnp.any(is_far & jnp.isneginf(far) & _is_low(end, FLAT))
+    return jnp.any(is_far & jnp.isneginf(near) & _is_low(end, FLAT))
 
 
 # Flat coordinates at which an end of a bounded support is near: to 6e-3 and 3e-7, which single
