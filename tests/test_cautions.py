@@ -12,8 +12,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp._cautions import Caution, Warned, told_elsewhere, warns
-from gibbs_dp.auditing.explain import CAUTIONS, explain_warnings
-from gibbs_dp.auditing.summary import kind_of
+from gibbs_dp.auditing.summary import CAUTIONS, explain_warnings, kind_of
 from gibbs_dp.cli.main import main
 from gibbs_dp.papers.attack import trial
 from gibbs_dp.papers.capacity import on_average as capacity

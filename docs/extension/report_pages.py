@@ -1,6 +1,6 @@
 """What is said of every column and every warning, from the code that makes them."""
 
-from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.papers.attack import trial
 from gibbs_dp.papers.capacity import on_average as capacity
 from gibbs_dp.quantities.registry import COLUMNS

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from gibbs_dp import io
-from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.auditing.plot import allowed_tpr, points_of
 from gibbs_dp.auditing.report_data import (
     ReportData,
@@ -26,6 +25,7 @@ from gibbs_dp.auditing.report_data import (
     rows_title,
 )
 from gibbs_dp.auditing.report_page import page_of
+from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.quantities.attacker import PROFILE
 from gibbs_dp.results import page
 from gibbs_dp.results.table import TextTable, plain, rounded

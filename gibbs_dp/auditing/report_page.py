@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gibbs_dp.auditing.explain import CAUTIONS
 from gibbs_dp.auditing.plot import EXPOSURE_SIZE, PANELS, plot_exposure, plot_panels
 from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, exposure_frame, rows_title
+from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.quantities.exposure import COLUMNS, SENSITIVE
 from gibbs_dp.results import page
 from gibbs_dp.results.plotting import panels

@@ -57,8 +57,7 @@ def _plain(topic: str) -> str:
 
 def topics() -> dict[str, list[str]]:
     """Return what is said of every topic: paragraphs, by its name in small letters."""
-    from gibbs_dp.auditing.explain import CAUTIONS
-    from gibbs_dp.auditing.summary import SHOWN, VERDICT
+    from gibbs_dp.auditing.summary import CAUTIONS, SHOWN, VERDICT
     from gibbs_dp.quantities.registry import COLUMNS
 
     found: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PyTree
 
 from gibbs_dp.holdout.promise import INDEPENDENT, Promise, Rows, thresholdout_promise
-from gibbs_dp.holdout.state import Held, Stateful
+from gibbs_dp.holdout.sparse_vector import Held, Stateful
 from gibbs_dp.information import checks
 from gibbs_dp.privacy.composition import composed_pure_dp
 from gibbs_dp.privacy.guarantee import Guarantee

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from scipy import special
 
 from gibbs_dp._cautions import names_of
+from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
@@ -32,11 +33,10 @@ from gibbs_dp.sampling.cautions import (
 )
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
-from gibbs_dp.sampling.modes import LEAST_MASS
-from gibbs_dp.sampling.passed_over import passed_over
+from gibbs_dp.sampling.modes import INSIDE, LEAST_MASS, MAX_LADDER_DIM, Modes, potential_at
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
-from gibbs_dp.sampling.target import NoHessianError, Target
+from gibbs_dp.sampling.target import NoHessianError, Target, derivatives_named
 
 
 class Task(NamedTuple):
@@ -350,3 +350,136 @@ def _spliced(
         accept_rate=put(draws.accept_rate, other.accept_rate),
         is_stuck=put(draws.is_stuck, other.is_stuck),
     )
+
+
+# Places with mass in which chains have been, and that draws which came after have passed over.
+
+# Draws of a chain in a row, whose densest one is a place that is looked at.
+WINDOW = 50
+# Of a place: its least mass, as a share of that of the draws, and the share of its mass that draws
+# which have been there have at least.
+LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
+# Steps to the mode of a place, and nats that one more promises of one that was found.
+NEWTON_STEPS, NEAR_MODE = 3, 0.1
+# Points that weigh what lies in its ellipsoid.
+NUM_INSIDE = 256
+
+
+def passed_over(
+    posterior: GibbsPosterior, batch: PyTree, gamma: float, before: Sequence[Draws], draws: Draws
+) -> Modes | None:
+    """Find a place that earlier chains saw and new draws do not have; None: there is none.
+
+    Chains may sit in a narrow peak that those of another sampler, which start elsewhere and agree
+    with each other, never meet. Around modes next to the densest draws of the earlier ones the
+    posterior is taken for a Gaussian of its own curvature, and all new draws together for one of
+    their covariance: the difference of the log masses says how many of the new draws the place
+    should have.
+    """
+    dim = posterior.dim
+    if dim > MAX_LADDER_DIM:
+        return None
+    own = np.asarray(draws.unconstrained(posterior), np.float64)
+    places = np.concatenate([_densest(each, posterior) for each in before])
+    zero = own[0, 0]
+    try:
+        with derivatives_named(""):
+            for _ in range(NEWTON_STEPS):
+                places = places - _bent_at(posterior, batch, gamma, zero, places).step
+            found = _bent_at(posterior, batch, gamma, zero, places)
+    except NoHessianError:
+        return None
+    rows = own.reshape(-1, dim)
+    center, spread = rows.mean(axis=0), np.atleast_2d(np.cov(rows.T))
+    gaussian = 0.5 * dim * math.log(2.0 * math.pi)
+    mass = gaussian + 0.5 * (np.linalg.slogdet(spread)[1] + dim)
+    mass += float((draws.log_density - draws.log_density[0, 0]).mean())
+    limit = special.chdtri(dim, 1.0 - INSIDE)
+    worst: tuple[float, Float[np.ndarray, " dim"]] | None = None
+    for middle, energy, slope, bend, step in zip(places, *found, strict=True):
+        if not 0 <= step @ slope < NEAR_MODE or np.linalg.eigvalsh(bend)[0] <= 0:
+            continue  # on a slope: no place of its own
+        gap = gaussian - 0.5 * np.linalg.slogdet(bend)[1] - energy - mass
+        away = rows - middle
+        share = np.mean(np.einsum("nd,de,ne->n", away, bend, away) < limit)
+        if _is_passed_over(gap, share):
+            # As much as is really inside: a bent ridge leaves its ellipsoid.
+            noise = np.random.default_rng(0).standard_normal((NUM_INSIDE, dim))
+            square = np.sum(noise**2, axis=1)
+            points = middle + np.linalg.solve(np.linalg.cholesky(bend).T, noise.T).T
+            rise = potential_at(posterior, batch, gamma, zero, points) - energy - 0.5 * square
+            log_weight = np.where((square < limit) & np.isfinite(rise), -rise, -np.inf)
+            gap += special.logsumexp(log_weight) - math.log(NUM_INSIDE)
+        if _is_passed_over(gap, share) and (worst is None or gap > worst[0]):
+            worst = gap, middle
+    if worst is None:
+        return None
+    away = worst[1] - center
+    return Modes(
+        num_searched=1,
+        num_starts=len(places),
+        share_of_datasets=1.0,
+        distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
+        log_mass_gap=float(worst[0]),
+    )
+
+
+def _is_passed_over(gap: float, share: float) -> bool:
+    """Whether draws have less than a place is due, by its log mass over theirs."""
+    due = math.exp(min(gap, 0.0))
+    return bool(due > LEAST_SHARE and share < SHARE_SEEN * due)
+
+
+def _densest(draws: Draws, posterior: GibbsPosterior) -> Float[np.ndarray, "places dim"]:
+    """Take the draw of largest density of every window of every chain."""
+    u, height = np.asarray(draws.unconstrained(posterior)), draws.log_density
+    length = min(WINDOW, u.shape[1])
+    count = u.shape[1] // length
+    windows = u[:, : count * length].reshape(-1, length, u.shape[-1])
+    heights = np.nan_to_num(height[:, : count * length].reshape(-1, length), nan=-np.inf)
+    return windows[np.arange(len(windows)), heights.argmax(axis=1)]
+
+
+class _Bent(NamedTuple):
+    """Potential at points, relative to one, gradient, Hessian, and Newton's step back."""
+
+    energy: Float[np.ndarray, " points"]
+    slope: Float[np.ndarray, "points dim"]
+    bend: Float[np.ndarray, "points dim dim"]
+    step: Float[np.ndarray, "points dim"]  # 0 where the Hessian is of no use
+
+
+def _bent_at(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: float,
+    zero: Float[np.ndarray, " dim"],
+    points: Float[np.ndarray, "points dim"],
+) -> _Bent:
+    at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero, points))
+    energy, slope, bend = (np.array(a, np.float64) for a in _bent(posterior, batch, *at))
+    is_lost = ~(np.isfinite(bend).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1))
+    bend[is_lost], slope[is_lost] = -np.eye(bend.shape[-1]), 0.0
+    with np.errstate(all="ignore"):
+        step = np.einsum("pde,pe->pd", np.linalg.pinv(bend, hermitian=True), slope)
+    return _Bent(energy, slope, bend, np.nan_to_num(step))
+
+
+def _bent_of(
+    posterior: GibbsPosterior,
+    batch: PyTree,
+    gamma: Float[Array, ""],
+    zero: Float[Array, " dim"],
+    points: Float[Array, "points dim"],
+) -> tuple[Array, Array, Array]:
+    target = Target(posterior, jax.tree.map(lambda a: a[0], batch), gamma)
+    potential = target.relative_to(target.terms(zero))
+
+    def one(point: Float[Array, " dim"]) -> tuple[Array, Array, Array]:
+        value, slope = jax.value_and_grad(potential)(point)
+        return value, slope, jax.hessian(potential)(point)
+
+    return jax.lax.map(one, points)
+
+
+_bent = on_default_backend(_bent_of, "posterior", is_quick=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.auditing.explain import CAUTIONS
+from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.results.table import in_paper
 
 CAUTION = {c.name: c for cautions in CAUTIONS.values() for c in cautions}

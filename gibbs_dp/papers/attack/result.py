@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gibbs_dp import io
-from gibbs_dp.auditing.explain import CAUTIONS as OF_AUDITS
+from gibbs_dp.auditing.summary import CAUTIONS as OF_AUDITS
 from gibbs_dp.papers.attack.trial import CAUTIONS
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results import page
