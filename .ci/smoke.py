@@ -2,7 +2,8 @@
 
 The newest of everything on each Python named in ``pyproject.toml`` that is found, and the floors
 named there on the oldest of them, each in an environment of its own that is thrown away. Nothing
-keeps to ``constraints.txt``. A Python that is not there is named and is no error.
+keeps to ``constraints.txt``. A Python that is not there is named and is no error. Tests are run
+once for each set of versions, of which several Pythons may get the same.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ WITH_OLDEST = ("pyparsing<3.3",)  # matplotlib 3.8 calls what 3.3 deprecates
 STEPS = {
     "gibbs-dp --version": ("gibbs-dp", "--version"),
     "audit, sample, release": ("python", ".ci/smoke_calls.py"),
+}
+TESTS = {
     # In one process, which compiles every program once; .ci/run does other things beside it.
     "tests/model": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/model"),
 }
@@ -84,8 +87,11 @@ def call(command: list[str], where: str) -> str:
     return done.stdout
 
 
-def smoke(case: Case, folder: Path) -> str:
-    """Install into a new environment and run every step; return what was run on what."""
+def smoke(case: Case, folder: Path, tested: set[str]) -> str:
+    """Install into a new environment and run every step; return what was run on what.
+
+    Versions on which tests pass join ``tested``, and those that are there are not tested again.
+    """
     begin = time.monotonic()
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{pin}\n" for pin in (floors() if case.is_oldest else ())))
@@ -97,11 +103,14 @@ def smoke(case: Case, folder: Path) -> str:
     versions = f"from importlib.metadata import version; print(*map(version, {SHOWN}))"
     numbers = call([python, "-c", versions], "versions").split()
     ready = time.monotonic()
+    listed = ", ".join(f"{name} {number}" for name, number in zip(SHOWN, numbers, strict=True))
+    steps = STEPS if listed in tested else STEPS | TESTS
     last = [
         f"{name}: {call([str(programs / program), *words], name).strip().splitlines()[-1]}"
-        for name, (program, *words) in STEPS.items()
+        for name, (program, *words) in steps.items()
     ]
-    listed = ", ".join(f"{name} {number}" for name, number in zip(SHOWN, numbers, strict=True))
+    last += [f"{name}: as before, on the same versions" for name in TESTS if name not in steps]
+    tested.add(listed)
     seconds = f"installed in {ready - begin:.0f} s, ran for {time.monotonic() - ready:.0f} s"
     return "\n    ".join([f"passed ({seconds})", listed, *last])
 
@@ -118,11 +127,11 @@ def main() -> int:
     for version, python in here.items():
         if not python:
             print(f"smoke: Python {version}: not at hand, not tested", flush=True)
-    failed = 0
+    failed, tested = 0, set()
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="gibbs-dp-smoke-") as folder:
             try:
-                found = smoke(case, Path(folder))
+                found = smoke(case, Path(folder), tested)
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 failed += 1
                 found = f"FAILED: {error}"
