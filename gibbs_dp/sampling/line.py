@@ -51,7 +51,8 @@ class Line(Sampler):
     >>> import gibbs_dp as gdp
     >>> problem = gdp.problems.build_problem("linear-regression")
     >>> report = gdp.audit(problem.posterior, problem.population, n=100, gammas=[1.0],
-    ...                    sampler=gdp.Line(), num_datasets=256, progress=False)
+    ...                    sampler=gdp.Line(), num_datasets=256, progress=False,
+    ...                    learn=[gdp.OnAverageKL()])
     >>> report["estimator"].tolist()
     ['exact sum']
     """

@@ -81,10 +81,11 @@ def test_draws_weigh_as_the_density_does(name):
     mean = low + integrate.simpson(1.0 - cdf, x=grid)
     second = integrate.simpson((grid - mean) ** 2 * np.gradient(cdf, grid), x=grid)
     quartiles = np.interp([0.25, 0.75], cdf, grid)
+    schedule = make_schedule((1.0, 1), 0, 0)
+    draw = jax.jit(lambda key, start: gdp.Line(256).draw(key, target, start, schedule, 1, 256))
     for seed in (3, 4):
-        start = posterior.initial(jax.random.key(seed))[None]
-        schedule = make_schedule((1.0, 1), 0, 0)
-        draws = gdp.Line(256).draw(jax.random.key(seed), target, start, schedule, 1, 256)
+        key = jax.random.key(seed)
+        draws = draw(key, posterior.initial(key)[None])
         theta = np.asarray(jax.vmap(posterior.constrain)(draws.u[0]), np.float64).ravel()
         weight = np.asarray(draws.weight[0], np.float64)
         sd = second**0.5

@@ -29,8 +29,8 @@ def z_score(report, column, truth, truth_se=0.0):
 
 
 # The other half of dimensions and priors, in single precision and up to gamma = 100, is in
-# test_information.py.
-@pytest.mark.trust(but="1-1.0-float64")
+# test_information.py; one coordinate's sums, and what follows them, in test_line.py.
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("dim", "prior_scale", "dtype"),
     [
