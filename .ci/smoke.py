@@ -3,7 +3,8 @@
 The newest of everything on each Python named in ``pyproject.toml`` that is found, and the floors
 named there on the oldest of them, each in an environment of its own that is thrown away. Nothing
 keeps to ``constraints.txt``. A Python that is not there is named and is no error. Tests are run
-once for each set of versions, of which several Pythons may get the same.
+once for each set of versions, of which several Pythons may get the same. ``--ends`` leaves out the
+Pythons between the oldest and the newest one.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def main() -> int:
     if not at_hand:
         print(f"smoke: none of Python {', '.join(here)} is at hand; nothing was tested.")
         return 1
-    cases = [at_hand[0]._replace(is_oldest=True), *at_hand]
+    tried = at_hand[:1] + at_hand[-1:][: len(at_hand) - 1] if "--ends" in sys.argv else at_hand
+    cases = [at_hand[0]._replace(is_oldest=True), *tried]
     for version, python in here.items():
         if not python:
             print(f"smoke: Python {version}: not at hand, not tested", flush=True)
