@@ -116,7 +116,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
                 raise
             tried.append(f"{label} refused ({error})")
             continue
-        if seen and not _reasons(draws):
+        if not _reasons(draws):
             draws = _compared(task, seen, draws)
         seen.append(draws)
         last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
@@ -143,8 +143,11 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
 
 
 def _compared(task: Task, before: Sequence[Draws], draws: Draws) -> Draws:
-    """Doubt draws that lack a place with mass that chains had been in before."""
-    found = passed_over(task.posterior, task.batch, task.gamma, before, draws)
+    """Doubt draws that lack a place with mass, by a sum, or where chains had been before."""
+    where = task.posterior, task.batch, task.gamma
+    found = missed_by_a_sum(*where, draws) if task.posterior.dim == 1 else None
+    if found is None and before:
+        found = passed_over(*where, before, draws)
     if found is None:
         return draws
     return replace(draws, settings=draws.settings | {"modes": found.plain})
@@ -363,6 +366,9 @@ LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
 NEWTON_STEPS, NEAR_MODE = 3, 0.1
 # Points that weigh what lies in its ellipsoid.
 NUM_INSIDE = 256
+# Of one coordinate: nodes of a sum among the draws and around them, which reach so many times as
+# far as the draws do to both sides; and how rare a difference is that is one.
+NUM_AMONG, NUM_AROUND, FAR_AROUND, ONCE_IN_A_MILLION = 4096, 4096, 2.0, 1e6
 
 
 def passed_over(
@@ -421,6 +427,48 @@ def passed_over(
         share_of_datasets=1.0,
         distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
         log_mass_gap=float(worst[0]),
+    )
+
+
+def missed_by_a_sum(
+    posterior: GibbsPosterior, batch: PyTree, gamma: float, draws: Draws
+) -> Modes | None:
+    """Hold draws of one coordinate against a sum over its density; None: they agree.
+
+    Nodes are the draws themselves, as dense as they are, and others far around them, so that a mode
+    next to which no chain has been is among them unless it is narrower than the gaps there. Draws
+    differ where Kolmogorov and Smirnov's distance is a share that matters above what one set of as
+    many effective draws in a million has.
+    """
+    rows = np.sort(np.asarray(draws.unconstrained(posterior), np.float64).ravel())
+    low, high = rows[[0, -1]]
+    around = np.linspace(
+        low - FAR_AROUND * (high - low), high + FAR_AROUND * (high - low), NUM_AROUND
+    )
+    nodes = np.unique(np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around]))
+    zero = rows[rows.size // 2][None]
+    energy = potential_at(posterior, batch, gamma, zero, nodes[:, None])
+    density = np.where(np.isfinite(energy), np.exp(np.nanmin(energy) - energy), 0.0)
+    mass = np.diff(nodes) * (density[1:] + density[:-1]) / 2
+    below = np.cumsum(mass) / mass.sum()
+    share = np.searchsorted(rows, nodes[1:], side="right") / rows.size
+    _, ess = draws.mixing
+    effective = min(float(ess.min()), rows.size)  # of shares below a point, never more
+    chance = math.sqrt(math.log(2 * ONCE_IN_A_MILLION) / (2 * effective))
+    if not np.abs(share - below).max() > LEAST_SHARE + chance:
+        return None
+    # The place with the most mass over that of the draws, in a hundredth of what is summed over.
+    parts = np.linspace(nodes[0], nodes[-1], 101)
+    due, seen = (np.diff(np.interp(parts, nodes[1:], each)) for each in (below, share))
+    worst = int(np.argmax(due - seen))
+    away = (parts[worst] + parts[worst + 1]) / 2 - rows.mean()
+    mass_there = due[max(worst - 1, 0) : worst + 2].sum()
+    return Modes(
+        num_searched=1,
+        num_starts=nodes.size,
+        share_of_datasets=1.0,
+        distance=float(abs(away) / max(rows.std(), np.finfo(float).tiny)),
+        log_mass_gap=float(special.logit(mass_there)),
     )
 
 

@@ -12,7 +12,7 @@ from scipy import special
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling.modes import Modes
-from gibbs_dp.sampling.remedies import Task, remedied
+from gibbs_dp.sampling.remedies import Task, missed_by_a_sum, remedied
 
 
 def make_task(dim=2):
@@ -199,4 +199,51 @@ def test_a_loss_that_changes_in_steps_begins_with_particles(loss, expected):
         return make_draws(0.0)
 
     remedied(task, run, None)
-    assert called == [expected]
+    assert called[0] == expected
+
+
+def two_peaks(t, z):
+    """Half of the mass around -3, half around 3; no chain crosses in between."""
+    return -jnp.logaddexp(-200.0 * (t + 3.0) ** 2, -2.0 * (t - 3.0) ** 2 - jnp.log(10.0)) + 0.0 * z
+
+
+def drawn_at(posterior, theta):
+    """Four chains of these draws."""
+    theta = np.reshape(theta, (4, -1))
+    every = np.zeros_like(theta)
+    return gdp.Draws(theta, every, np.ones(4), np.zeros(4, bool), 1.0, {})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_draws_of_one_coordinate_are_held_against_a_sum(seed):
+    """Right draws agree, by one in a million; those of either peak alone do not."""
+    posterior = gdp.GibbsPosterior(two_peaks, dist.Normal(0.0, 1e3))
+    rng = np.random.default_rng(seed)
+    is_left = rng.random(2000) < 0.5
+    right = np.where(is_left, rng.normal(-3.0, 0.05, 2000), rng.normal(3.0, 0.5, 2000))
+    arguments = posterior, jnp.zeros((1, 1)), 1.0
+    assert missed_by_a_sum(*arguments, drawn_at(posterior, right)) is None
+    found = missed_by_a_sum(*arguments, drawn_at(posterior, rng.normal(3.0, 0.5, 2000)))
+    assert found.distance == pytest.approx(6.0 / 0.5, rel=0.1)
+    assert found.log_mass_gap == pytest.approx(0.0, abs=0.1)
+
+
+def test_heavy_tails_agree_with_their_sum():
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: jnp.log1p((t - z) ** 2), gdp.Flat(gdp.supports.real())
+    )
+    draws = drawn_at(posterior, np.random.default_rng(1).standard_cauchy(4000))
+    assert missed_by_a_sum(posterior, jnp.zeros((1, 1)), 1.0, draws) is None
+
+
+def test_what_a_sum_finds_missing_another_sampler_is_asked_for():
+    posterior = gdp.GibbsPosterior(two_peaks, dist.Normal(0.0, 1e3))
+    rng = np.random.default_rng(3)
+    of_one = rng.normal(3.0, 0.5, 2000)
+    of_both = np.where(rng.random(2000) < 0.5, rng.normal(-3.0, 0.05, 2000), of_one)
+    script = iter([of_one, of_both])
+    task = make_task()._replace(posterior=posterior, batch=jnp.zeros((1, 1)))
+    draws = remedied(task, lambda *_: drawn_at(posterior, next(script)), None)
+    assert not draws.warnings
+    assert np.mean(draws.theta < 0) == pytest.approx(0.5, abs=0.05)
+    assert "several-modes" in draws.notes[0]
