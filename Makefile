@@ -87,9 +87,9 @@ site: $(STAMP)-docs
 pictures: $(STAMP)-docs
 	$(BIN)/python docs/make_pictures.py
 
-# Where the repository is hosted, in every file that says so: make repository URL=https://...
+# In every file that says so: make repository URL=https://... CONTACT=NAME@HOST
 repository:
-	$(PYTHON) .ci/repository.py $(URL)
+	$(PYTHON) .ci/repository.py "$(URL)" "$(CONTACT)"
 
 clean:
 	rm -rf $(VENV) $(VENV)-newest $(VENV)-lock $(OUT) docs/build docs/generated docs/notebooks

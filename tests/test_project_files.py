@@ -1,7 +1,11 @@
 """Files beside the package: they can be read, and say what the package and the Makefile say."""
 
 import contextlib
+import itertools
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -89,7 +93,8 @@ def test_security_names_what_the_code_calls_its_limits():
     text = " ".join((ROOT / "SECURITY.md").read_text().split())
     for words in ("Guarantee", "ledger", "float-arithmetic", "IDEALIZED", "Mironov"):
         assert words in text
-    assert not re.search(r"\S@\S+\.\w", text)  # no address is made up
+    unset = re.sub(r"<!-- contact --> Or write to <\S+>\.", "", text)
+    assert not re.search(r"\S@\S+\.\w", unset)  # no address is made up
 
 
 def test_no_message_asks_an_index_for_this_package():
@@ -194,3 +199,60 @@ def test_examples_are_the_same_in_make_test_and_others_in_make_trust():
     for path in (ROOT / "tests").rglob("test_*.py"):
         if path.name not in ("test_fuzz.py", Path(__file__).name):
             assert "derandomize" not in path.read_text(), path
+
+
+def pictures_and_links(text):
+    """Where Markdown leads, pictures and others, places on the same page left out."""
+    return re.findall(r"\[[^\]]*\]\((?!#)([^)]+)\)", text)
+
+
+def test_readme_leads_to_what_is_there():
+    found = pictures_and_links((ROOT / "README.md").read_text())
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    hosted = urls.get("Repository", "-").removesuffix(".git")
+    files = [re.sub(rf"^{re.escape(hosted)}/(raw|blob|tree)/main/", "", where) for where in found]
+    inside = [where.partition("#")[0] for where in files if "://" not in where]
+    assert len([where for where in inside if where.endswith((".svg", ".png"))]) >= 3
+    assert [where for where in inside if not (ROOT / where).exists()] == []
+
+
+def test_an_address_is_written_wherever_it_is_told(tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for name in ("README.md", "SECURITY.md", "pyproject.toml", "CITATION.cff", "docs/start.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for folder in (".ci", "notebooks", "docs/pictures"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for words in (["init", "--quiet"], ["add", "."]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+
+    def texts():
+        files = subprocess.run(["git", "ls-files"], cwd=tmp_path, capture_output=True, text=True)
+        paths = [tmp_path / name for name in files.stdout.split()]
+        return {p.name: p.read_text() for p in paths if p.suffix != ".png" and p.is_file()}
+
+    program = [sys.executable, ".ci/repository.py"]
+    for url in ("https://code.example/team/gibbs-dp.git", "https://other.example/gibbs-dp"):
+        done = subprocess.run([*program, url, ""], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        root, found = url.removesuffix(".git"), texts()
+        assert tomllib.loads(found["pyproject.toml"])["project"]["urls"] == {"Repository": url}
+        assert found["CITATION.cff"].count(f'\nrepository-code: "{root}"\n') == 1
+        links = pictures_and_links(found["README.md"])
+        assert all(link.startswith("https://") for link in links)
+        assert f"{root}/raw/main/docs/pictures/figure2.svg" in links
+        assert f"{root}/blob/main/docs/scale.md#gpus" in links
+        assert f"{root}/tree/main/notebooks/" in links
+        for name in ("README.md", "start.md"):
+            assert f"pip install 'gibbs-dp[tables,privacy] @ git+{url}'" in found[name]
+        for number, suffix in itertools.product((1, 12), ("py", "ipynb")):
+            text = next(t for n, t in found.items() if re.fullmatch(rf"{number}_.*\.{suffix}", n))
+            quote = '"' if suffix == "py" else r"\""
+            assert text.count(f"REPOSITORY = {quote}{url}{quote}") == 1
+    assert "code.example" not in "".join(found.values())
+    assert texts()["SECURITY.md"] == (ROOT / "SECURITY.md").read_text()
+    done = subprocess.run([*program, "", "safe@code.example"], cwd=tmp_path, capture_output=True)
+    assert done.stdout.split() == [b"SECURITY.md"]
+    assert "<!-- contact --> Or write to <safe@code.example>.\n" in texts()["SECURITY.md"]
+    for wrong in (["", ""], ["http://code.example", ""], ["", "nobody"]):
+        assert subprocess.run([*program, *wrong], cwd=tmp_path, capture_output=True).returncode == 2
