@@ -70,6 +70,13 @@ def test_hosted_ci_calls_the_same_script_without_rights_or_secrets():
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
 
 
+def test_forms_use_labels_that_there_are():
+    labels = {label["name"] for label in read(HOSTED / "labels.yml")}
+    used = {name for path in FORMS for name in read(path)["labels"]}
+    assert used
+    assert used <= labels
+
+
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
 def test_issue_forms_are_complete(path):
     form = read(path)
