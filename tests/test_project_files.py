@@ -195,6 +195,25 @@ def test_what_the_makefile_installs_is_locked():
     assert re.search(r"^\t\$\(MAKE\) newest VENV=\S+ LOCK=$", rules["nightly"], re.MULTILINE)
 
 
+def test_the_versions_that_were_tried_are_those_that_are_locked_and_the_oldest():
+    text = (ROOT / "docs" / "versions.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    locked = {one.name: str(one.specifier).removeprefix("==") for one in LOCKED}
+    kept = next(row for row in rows if "constraints.txt" in row[3])
+    assert kept[2] == locked["jax"]
+    for name, version in re.findall(r"(\w+) ([\d.]+)", kept[3]):
+        assert version == locked[name.lower()], name
+    least = {one.name: str(one.specifier).removeprefix(">=") for one in declared()}
+    oldest = next(row for row in rows if "oldest" in row[0])
+    assert oldest[2] == least["jax"]
+    for name, version in re.findall(r"(\w+) ([\d.]+)", oldest[3]):
+        assert version == least[name.lower()], name
+    for page in (ROOT / "README.md", ROOT / "docs" / "versions.md"):
+        assert (
+            f"Python {PYTHONS[0]} to {PYTHONS[-1]}, JAX {least['jax']} or newer" in page.read_text()
+        )
+
+
 def test_examples_are_the_same_in_make_test_and_others_in_make_trust():
     recipe = re.search(r"^trust:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
     assert recipe.endswith('-m "trust or hypothesis" --hypothesis-profile random')
