@@ -1,12 +1,14 @@
 """Files beside the package: they can be read, and say what the package and the Makefile say."""
 
 import contextlib
+import importlib
 import itertools
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -68,6 +70,79 @@ def test_hosted_ci_calls_the_same_script_without_rights_or_secrets():
         assert sorted(pythons) == sorted(named)
     assert "secrets" not in path.read_text()
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
+
+
+def test_a_tag_is_built_tried_and_uploaded_with_no_secret():
+    path = HOSTED / "workflows" / "release.yml"
+    found = read(path)
+    assert found[True] == {"push": {"tags": ["v*"]}}  # YAML reads "on" so
+    build, upload = found["jobs"]["build"], found["jobs"]["upload"]
+    asked = [step["run"] for step in build["steps"] if "run" in step]
+    assert asked == ['make release TAG="$GITHUB_REF_NAME"']
+    assert re.search(r"^release: ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found["permissions"] == {"contents": "read"}
+    assert "permissions" not in build  # what runs code of others may not upload
+    assert upload["permissions"] == {"id-token": "write"}
+    assert upload["needs"] == "build"
+    assert upload["environment"] == "release"
+    assert not [step for step in upload["steps"] if "run" in step]
+    assert upload["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert "secrets" not in path.read_text()
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """The script of `make release`, which is nobody's module."""
+    monkeypatch.syspath_prepend(ROOT / ".ci")
+    return importlib.import_module("release")
+
+
+def test_a_release_tries_every_extra_of_this_version(release):
+    assert set(release.EXTRAS) == set(PROJECT["project"]["optional-dependencies"])
+    assert gibbs_dp.__version__ == release.VERSION
+    assert all((ROOT / name).is_file() for name in release.MUST)
+    assert release.day()  # the changelog knows this version
+
+
+@pytest.mark.parametrize("wrong", ["gibbs_dp/py.typed", "gibbs_dp/tests/test_sum.py"])
+def test_a_wheel_that_lacks_or_adds_a_file_is_refused(wrong, release, tmp_path):
+    listed = subprocess.run(
+        ["git", "ls-files", "gibbs_dp", "_gibbs_dp_start.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    if not listed:
+        pytest.skip("this is no clone")
+    for names in (listed, sorted({*listed} ^ {wrong})):
+        with zipfile.ZipFile(tmp_path / "a.whl", "w") as file:
+            for name in [*names, "gibbs_dp-0.1.0.dist-info/METADATA"]:
+                file.writestr(name, "")
+        if names is listed:
+            assert release.compare(tmp_path / "a.whl") == len(listed)
+    with pytest.raises(RuntimeError, match=re.escape(wrong)):
+        release.compare(tmp_path / "a.whl")
+
+
+def test_a_tag_of_another_version_is_refused(release, monkeypatch, capsys):
+    monkeypatch.setattr(release, "missing", list)
+    monkeypatch.setattr(sys, "argv", ["release.py", "nowhere", "v9.9"])
+    assert release.main() == 1
+    assert capsys.readouterr().out == (
+        f"release: v9.9 is no release: this is version {release.VERSION}\n"
+    )
+
+
+def test_contributing_lists_what_make_lists():
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    block = (ROOT / "CONTRIBUTING.md").read_text().partition("```text\n")[2].partition("```")[0]
+    assert block == listed
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", text, re.MULTILINE)[1]
+    told = re.findall(r"^make (\w+)", listed, re.MULTILINE)
+    assert set(phony.replace("\\", "").split()) == {*told, "newest"}  # a part of nightly
 
 
 def test_forms_use_labels_that_there_are():
@@ -190,7 +265,7 @@ def test_what_the_makefile_installs_is_locked():
         assert needs.split()[-2:] == ["pyproject.toml", "$(LOCK)"], name
         assert first.startswith("$(HERE) '.["), name
     for name in ("audit", "test", "trust", "lint", "pages", "site", "notebooks", "pictures"):
-        assert re.search(rf"^{name}: \$\(STAMP\)-\w+$", text, re.MULTILINE), name
+        assert re.search(rf"^{name}: \$\(STAMP\)-\w+ ## ", text, re.MULTILINE), name
     # The newest: every night, and in the short runs.
     assert re.search(r"^\t\$\(MAKE\) newest VENV=\S+ LOCK=$", rules["nightly"], re.MULTILINE)
 
