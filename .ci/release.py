@@ -192,8 +192,9 @@ def missing() -> list[str]:
 def main() -> int:
     tools, tag = Path(sys.argv[1]).resolve(), sys.argv[2]
     left = missing()
-    if tag and (left or tag != f"v{VERSION}"):
-        say(f"{tag} is no release: {'; '.join(left) or f'this is version {VERSION}'}")
+    refused = left if tag == f"v{VERSION}" else [f"this is version {VERSION}", *left]
+    if tag and refused:
+        say(f"{tag} is not built: {'; '.join(refused)}")
         return 1
     programs = new_environment(tools)
     pins = ("--constraint", ROOT / "constraints.txt")

@@ -129,7 +129,7 @@ def test_a_tag_of_another_version_is_refused(release, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["release.py", "nowhere", "v9.9"])
     assert release.main() == 1
     assert capsys.readouterr().out == (
-        f"release: v9.9 is no release: this is version {release.VERSION}\n"
+        f"release: v9.9 is not built: this is version {release.VERSION}\n"
     )
 
 
