@@ -323,7 +323,8 @@ def test_an_address_is_written_wherever_it_is_told(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for folder in (".ci", "notebooks", "docs/pictures"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+        ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for words in (["init", "--quiet"], ["add", "."]):
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
 
