@@ -29,16 +29,15 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-REPOSITORY = "https://example.org/gibbs-dp.git"
+REPOSITORY = ""  # where gibbs_dp is hosted
 EXTRAS = "privacy"
 
 for folder in (Path.cwd(), Path.cwd().parent):
     if (folder / "gibbs_dp" / "__init__.py").is_file() and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-is_url_set = "://example.org/" not in REPOSITORY
 wanted = f"gibbs-dp[{EXTRAS}] @ git+{REPOSITORY}"
-if importlib.util.find_spec("gibbs_dp") is None and "google.colab" in sys.modules and is_url_set:
+if importlib.util.find_spec("gibbs_dp") is None and "google.colab" in sys.modules and REPOSITORY:
     jax_here, jaxlib_here = f"jax=={version('jax')}", f"jaxlib=={version('jaxlib')}"  # Colab's own
     # %pip install --quiet "{jax_here}" "{jaxlib_here}" "{wanted}"
     importlib.invalidate_caches()
@@ -47,7 +46,7 @@ try:
     import gibbs_dp as gdp
 except ImportError as error:
     how = f"pip install '{wanted}'"
-    if not is_url_set:
+    if not REPOSITORY:
         how = f"pip install 'PATH/TO/CLONE[{EXTRAS}]' from a clone, as REPOSITORY above is not set,"
     raise ImportError(
         f"{error}: install gibbs_dp into this notebook's Python with {how} and restart the kernel."

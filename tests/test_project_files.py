@@ -1,8 +1,14 @@
 """Files beside the package: they can be read, and say what the package and the Makefile say."""
 
 import contextlib
+import importlib
+import itertools
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -66,6 +72,86 @@ def test_hosted_ci_calls_the_same_script_without_rights_or_secrets():
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
 
 
+def test_a_tag_is_built_tried_and_uploaded_with_no_secret():
+    path = HOSTED / "workflows" / "release.yml"
+    found = read(path)
+    assert found[True] == {"push": {"tags": ["v*"]}}  # YAML reads "on" so
+    build, upload = found["jobs"]["build"], found["jobs"]["upload"]
+    asked = [step["run"] for step in build["steps"] if "run" in step]
+    assert asked == ['make release TAG="$GITHUB_REF_NAME"']
+    assert re.search(r"^release: ## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found["permissions"] == {"contents": "read"}
+    assert "permissions" not in build  # what runs code of others may not upload
+    assert upload["permissions"] == {"id-token": "write"}
+    assert upload["needs"] == "build"
+    assert upload["environment"] == "release"
+    assert not [step for step in upload["steps"] if "run" in step]
+    assert upload["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert "secrets" not in path.read_text()
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """The script of `make release`, which is nobody's module."""
+    monkeypatch.syspath_prepend(ROOT / ".ci")
+    return importlib.import_module("release")
+
+
+def test_a_release_tries_every_extra_of_this_version(release):
+    assert set(release.EXTRAS) == set(PROJECT["project"]["optional-dependencies"])
+    assert gibbs_dp.__version__ == release.VERSION
+    assert all((ROOT / name).is_file() for name in release.MUST)
+    assert release.day()  # the changelog knows this version
+
+
+@pytest.mark.parametrize("wrong", ["gibbs_dp/py.typed", "gibbs_dp/tests/test_sum.py"])
+def test_a_wheel_that_lacks_or_adds_a_file_is_refused(wrong, release, tmp_path):
+    listed = subprocess.run(
+        ["git", "ls-files", "gibbs_dp", "_gibbs_dp_start.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    if not listed:
+        pytest.skip("this is no clone")
+    for names in (listed, sorted({*listed} ^ {wrong})):
+        with zipfile.ZipFile(tmp_path / "a.whl", "w") as file:
+            for name in [*names, "gibbs_dp-0.1.0.dist-info/METADATA"]:
+                file.writestr(name, "")
+        if names is listed:
+            assert release.compare(tmp_path / "a.whl") == len(listed)
+    with pytest.raises(RuntimeError, match=re.escape(wrong)):
+        release.compare(tmp_path / "a.whl")
+
+
+def test_a_tag_of_another_version_is_refused(release, monkeypatch, capsys):
+    monkeypatch.setattr(release, "missing", list)
+    monkeypatch.setattr(sys, "argv", ["release.py", "nowhere", "v9.9"])
+    assert release.main() == 1
+    assert capsys.readouterr().out == (
+        f"release: v9.9 is not built: this is version {release.VERSION}\n"
+    )
+
+
+def test_contributing_lists_what_make_lists():
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    block = (ROOT / "CONTRIBUTING.md").read_text().partition("```text\n")[2].partition("```")[0]
+    assert block == listed
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY:((?:.*\\\n)*.*)$", text, re.MULTILINE)[1]
+    told = re.findall(r"^make (\w+)", listed, re.MULTILINE)
+    assert set(phony.replace("\\", "").split()) == {*told, "newest"}  # a part of nightly
+
+
+def test_forms_use_labels_that_there_are():
+    labels = {label["name"] for label in read(HOSTED / "labels.yml")}
+    used = {name for path in FORMS for name in read(path)["labels"]}
+    assert used
+    assert used <= labels
+
+
 @pytest.mark.parametrize("path", FORMS, ids=lambda path: path.stem)
 def test_issue_forms_are_complete(path):
     form = read(path)
@@ -89,7 +175,8 @@ def test_security_names_what_the_code_calls_its_limits():
     text = " ".join((ROOT / "SECURITY.md").read_text().split())
     for words in ("Guarantee", "ledger", "float-arithmetic", "IDEALIZED", "Mironov"):
         assert words in text
-    assert not re.search(r"\S@\S+\.\w", text)  # no address is made up
+    unset = re.sub(r"<!-- contact --> Or write to <\S+>\.", "", text)
+    assert not re.search(r"\S@\S+\.\w", unset)  # no address is made up
 
 
 def test_no_message_asks_an_index_for_this_package():
@@ -178,9 +265,28 @@ def test_what_the_makefile_installs_is_locked():
         assert needs.split()[-2:] == ["pyproject.toml", "$(LOCK)"], name
         assert first.startswith("$(HERE) '.["), name
     for name in ("audit", "test", "trust", "lint", "pages", "site", "notebooks", "pictures"):
-        assert re.search(rf"^{name}: \$\(STAMP\)-\w+$", text, re.MULTILINE), name
+        assert re.search(rf"^{name}: \$\(STAMP\)-\w+ ## ", text, re.MULTILINE), name
     # The newest: every night, and in the short runs.
     assert re.search(r"^\t\$\(MAKE\) newest VENV=\S+ LOCK=$", rules["nightly"], re.MULTILINE)
+
+
+def test_the_versions_that_were_tried_are_those_that_are_locked_and_the_oldest():
+    text = (ROOT / "docs" / "versions.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    locked = {one.name: str(one.specifier).removeprefix("==") for one in LOCKED}
+    kept = next(row for row in rows if "constraints.txt" in row[3])
+    assert kept[2] == locked["jax"]
+    for name, version in re.findall(r"(\w+) ([\d.]+)", kept[3]):
+        assert version == locked[name.lower()], name
+    least = {one.name: str(one.specifier).removeprefix(">=") for one in declared()}
+    oldest = next(row for row in rows if "oldest" in row[0])
+    assert oldest[2] == least["jax"]
+    for name, version in re.findall(r"(\w+) ([\d.]+)", oldest[3]):
+        assert version == least[name.lower()], name
+    for page in (ROOT / "README.md", ROOT / "docs" / "versions.md"):
+        assert (
+            f"Python {PYTHONS[0]} to {PYTHONS[-1]}, JAX {least['jax']} or newer" in page.read_text()
+        )
 
 
 def test_examples_are_the_same_in_make_test_and_others_in_make_trust():
@@ -194,3 +300,61 @@ def test_examples_are_the_same_in_make_test_and_others_in_make_trust():
     for path in (ROOT / "tests").rglob("test_*.py"):
         if path.name not in ("test_fuzz.py", Path(__file__).name):
             assert "derandomize" not in path.read_text(), path
+
+
+def pictures_and_links(text):
+    """Where Markdown leads, pictures and others, places on the same page left out."""
+    return re.findall(r"\[[^\]]*\]\((?!#)([^)]+)\)", text)
+
+
+def test_readme_leads_to_what_is_there():
+    found = pictures_and_links((ROOT / "README.md").read_text())
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    hosted = urls.get("Repository", "-").removesuffix(".git")
+    files = [re.sub(rf"^{re.escape(hosted)}/(raw|blob|tree)/main/", "", where) for where in found]
+    inside = [where.partition("#")[0] for where in files if "://" not in where]
+    assert len([where for where in inside if where.endswith((".svg", ".png"))]) >= 3
+    assert [where for where in inside if not (ROOT / where).exists()] == []
+
+
+def test_an_address_is_written_wherever_it_is_told(tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for name in ("README.md", "SECURITY.md", "pyproject.toml", "CITATION.cff", "docs/start.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    for folder in (".ci", "notebooks", "docs/pictures"):
+        ignored = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for words in (["init", "--quiet"], ["add", "."]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+
+    def texts():
+        files = subprocess.run(["git", "ls-files"], cwd=tmp_path, capture_output=True, text=True)
+        paths = [tmp_path / name for name in files.stdout.split()]
+        return {p.name: p.read_text() for p in paths if p.suffix != ".png" and p.is_file()}
+
+    program = [sys.executable, ".ci/repository.py"]
+    for url in ("https://code.example/team/gibbs-dp.git", "https://other.example/gibbs-dp"):
+        done = subprocess.run([*program, url, ""], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        root, found = url.removesuffix(".git"), texts()
+        assert tomllib.loads(found["pyproject.toml"])["project"]["urls"] == {"Repository": url}
+        assert found["CITATION.cff"].count(f'\nrepository-code: "{root}"\n') == 1
+        links = pictures_and_links(found["README.md"])
+        assert all(link.startswith("https://") for link in links)
+        assert f"{root}/raw/main/docs/pictures/figure2.svg" in links
+        assert f"{root}/blob/main/docs/scale.md#gpus" in links
+        assert f"{root}/tree/main/notebooks/" in links
+        for name in ("README.md", "start.md"):
+            assert f"pip install 'gibbs-dp[tables,privacy] @ git+{url}'" in found[name]
+        for number, suffix in itertools.product((1, 12), ("py", "ipynb")):
+            text = next(t for n, t in found.items() if re.fullmatch(rf"{number}_.*\.{suffix}", n))
+            quote = '"' if suffix == "py" else r"\""
+            assert text.count(f"REPOSITORY = {quote}{url}{quote}") == 1
+    assert "code.example" not in "".join(found.values())
+    assert texts()["SECURITY.md"] == (ROOT / "SECURITY.md").read_text()
+    done = subprocess.run([*program, "", "safe@code.example"], cwd=tmp_path, capture_output=True)
+    assert done.stdout.split() == [b"SECURITY.md"]
+    assert "<!-- contact --> Or write to <safe@code.example>.\n" in texts()["SECURITY.md"]
+    for wrong in (["", ""], ["http://code.example", ""], ["", "nobody"]):
+        assert subprocess.run([*program, *wrong], cwd=tmp_path, capture_output=True).returncode == 2

@@ -149,9 +149,9 @@ def run_program(command: str, where: str) -> str:
         ):
             assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys(), where
         for url in re.findall(r"git\+(\S+)", " ".join(words)):
-            assert url == PROJECT["urls"]["Repository"], where
+            assert url == PROJECT["urls"].get("Repository"), where
     elif words[:2] == ["git", "clone"]:
-        assert words[2] == PROJECT["urls"]["Repository"], where
+        assert words[2] == PROJECT["urls"].get("Repository"), where
     elif name == "python" and arguments and arguments[0].endswith(".py"):
         assert (ROOT / arguments[0]).is_file(), f"{where}: {command}"
     else:
