@@ -40,7 +40,7 @@ extensions = [
     "trust_pages",
     "links",
 ]
-exclude_patterns = ["build", "extension", "tests"]
+exclude_patterns = ["build", "extension", "paper", "tests"]
 
 # What Jupyter logs while it runs notebooks; errors end the build.
 logging.getLogger("traitlets").setLevel(logging.WARNING)

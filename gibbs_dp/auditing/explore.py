@@ -153,7 +153,7 @@ def _of_report(name: str, report: ReportData) -> dict[str, Any]:
         "gammas": [row["gamma"] for row in rows],
         "rows": [io.json_row(row) for row in rows],
         "measures": measures,
-        "told": [_told(report, i) for i in range(len(rows))],
+        "told": [told_at(report, i) for i in range(len(rows))],
         "tiles": [_tiles(report, measures, i) for i in range(len(rows))],
         "checked": [plain(str(row.get("trust", ""))) for row in rows],
         "roc": [_roc(report, i) for i in range(len(rows))],
@@ -213,7 +213,7 @@ def _sees(report: ReportData) -> str:
     return "the draw" if draws == 1 else f"{draws} draws"
 
 
-def _told(report: ReportData, i: int) -> str:
+def told_at(report: ReportData, i: int) -> str:
     """Say in two sentences what a draw gives away and costs at one gamma."""
     row = report.rows[i]
     whom, which = _whom(row)

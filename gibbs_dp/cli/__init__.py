@@ -25,6 +25,7 @@ def _of_saved(summary: str, name: str) -> Command:
 
 
 COMMANDS = {
+    "demo": Command("a tour of all this on made-up data, in a minute", "demo"),
     "audit": Command("privacy and generalization of a posterior over gamma", "audit"),
     "attack": Command("attacks that are run, or what a guarantee allows them", "attack"),
     "merge": Command(

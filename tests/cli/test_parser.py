@@ -108,7 +108,7 @@ CASES = [
     (("t.csv", "--target", "ill"), "did you mean 'gibbs-dp audit t.csv'?"),
     (("help", "audt"), "did you mean 'audit'?"),
     (("-v",), "did you mean --version?"),
-    (("--n", "100", "gaussian-mean"), "choose one of audit"),
+    (("--n", "100", "gaussian-mean"), "choose one of demo, audit"),
     (("figure2", "gaussian-mean"), "'gibbs-dp figure2' takes options only"),
     ((*ILL[:1], "t.csv", "--target", "Ill"), "did you mean 'ill'? It has age, dose, ill."),
     ((*ILL, "t.csv", "--features", "agee"), "did you mean 'age'?"),
