@@ -27,31 +27,43 @@
 # values, and ends with a problem that is small enough to compute both sides without any sampling.
 
 # %% tags=["hide-input"]
-# Finds gibbs_dp in the clone that this notebook lies in, or installed, or (in Colab) installs it.
+# Finds gibbs_dp in the clone that this notebook lies in, or installed. Colab installs it: from
+# REPOSITORY or, where none is set, from a wheel that you upload.
 import importlib.util
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 REPOSITORY = ""  # where gibbs_dp is hosted
-EXTRAS = "privacy"
+EXTRAS, NEEDS = "privacy", ""  # and modules that these bring
 
 for folder in (Path.cwd(), Path.cwd().parent):
     if (folder / "gibbs_dp" / "__init__.py").is_file() and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-wanted = f"gibbs-dp[{EXTRAS}] @ git+{REPOSITORY}"
-if importlib.util.find_spec("gibbs_dp") is None and "google.colab" in sys.modules and REPOSITORY:
-    jax_here, jaxlib_here = f"jax=={version('jax')}", f"jaxlib=={version('jaxlib')}"  # Colab's own
-    # %pip install --quiet "{jax_here}" "{jaxlib_here}" "{wanted}"
-    importlib.invalidate_caches()
+wanted = f"gibbs-dp[{EXTRAS}] @ git+{REPOSITORY}" if REPOSITORY else ""
+if importlib.util.find_spec("gibbs_dp") is None and "google.colab" in sys.modules:
+    if not wanted:
+        from google.colab import files
+
+        print("Choose a wheel of gibbs_dp; 'make release' in a clone leaves one in dist/.")
+        wheels = [name for name in files.upload() if name.endswith(".whl")]
+        wanted = f"./{wheels[0]}[{EXTRAS}]" if wheels else ""
+    if wanted:
+        jax_here, jaxlib_here = f"jax=={version('jax')}", f"jaxlib=={version('jaxlib')}"  # Colab's
+        # %pip install --quiet "{jax_here}" "{jaxlib_here}" "{wanted}"
+        importlib.invalidate_caches()
 
 try:
     import gibbs_dp as gdp
+
+    for name in NEEDS.split():
+        if importlib.util.find_spec(name) is None:
+            raise ImportError(f"No module named {name!r}")
 except ImportError as error:
-    how = f"pip install '{wanted}'"
-    if not REPOSITORY:
-        how = f"pip install 'PATH/TO/CLONE[{EXTRAS}]' from a clone, as REPOSITORY above is not set,"
+    how = f"pip install '{wanted or f'PATH/TO/CLONE[{EXTRAS}]'}'"
+    if not wanted:
+        how += " from a clone, as REPOSITORY above is not set,"
     raise ImportError(
         f"{error}: install gibbs_dp into this notebook's Python with {how} and restart the kernel."
     ) from None

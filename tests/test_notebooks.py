@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gibbs_dp._extras import PACKAGES
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"), key=lambda path: int(path.stem.split("_")[0]))
 NAMES = (
@@ -28,13 +30,17 @@ NAMES = (
 OWN = "https://code.example/team/gibbs-dp.git"
 
 # A bare Python without site-packages, in which nothing of ours can be imported. `pip` writes down
-# what it is asked for, and installs a package where the test wants that.
+# what it is asked for, and installs a package where the test wants that. Whoever is asked to upload
+# files chooses those whose names the test gives.
 BARE = """
 import importlib.metadata, pathlib, sys, types
 source, facts = pathlib.Path("cell.txt").read_text(), set(sys.argv[1:])
 importlib.metadata.version = lambda name: {"jax": "9.1", "jaxlib": "9.2"}[name]
 if "colab" in facts:
-    sys.modules["google.colab"] = types.ModuleType("google.colab")
+    colab = sys.modules["google.colab"] = types.ModuleType("google.colab")
+    sys.modules["google"] = types.ModuleType("google")
+    chosen = {name: b"" for name in facts if "." in name}
+    colab.files = types.SimpleNamespace(upload=lambda: print("UPLOAD") or chosen)
 def pip(line):
     print("PIP", line.format(**globals()))
     if "installs" in facts:
@@ -66,10 +72,11 @@ def first_code(path):
     return next(source for is_markdown, source in cells(path) if not is_markdown)
 
 
-def start(folder, *facts, url=""):
+def start(folder, *facts, url="", needs=""):
     """Run the first cell in a folder; return its output and its last line of errors."""
     line = re.compile(r'^REPOSITORY = ".*"', flags=re.MULTILINE)
     source = line.sub(f'REPOSITORY = "{url}"', first_code(SOURCES[0]))
+    source = re.sub(r'(EXTRAS, NEEDS = ".*"), ".*"', rf'\1, "{needs}"', source)
     source = re.sub(r"^( *)%pip install (.*)$", r"\1pip('\2')", source, flags=re.MULTILINE)
     (folder / "cell.txt").write_text(source)
     done = subprocess.run(
@@ -108,9 +115,11 @@ def test_first_cells_are_one_but_for_extras():
     shared = set()
     for path in SOURCES:
         source = first_code(path)
-        extras = re.search(r'^EXTRAS = "(.*)"$', source, flags=re.MULTILINE)[1]
-        assert set(extras.split(",")) <= set(known)
-        shared.add(source.replace(f'EXTRAS = "{extras}"', ""))
+        line = re.search(r'^EXTRAS, NEEDS = "(.*)", "(.*)"  #', source, flags=re.MULTILINE)
+        extras, needs = line[1].split(","), line[2].split()
+        assert set(extras) <= set(known)
+        assert {PACKAGES[name][1] for name in needs} <= set(extras)
+        shared.add(source.replace(line[0], ""))
     assert len(shared) == 1
     url = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     assert f'\nREPOSITORY = "{url.get("Repository", "")}"  # ' in shared.pop()
@@ -134,10 +143,20 @@ def test_colab_installs_from_the_repository_and_keeps_its_jax(tmp_path):
     assert error == ""
 
 
-@pytest.mark.parametrize("facts", [(), ("colab",)])
+def test_colab_without_a_repository_installs_a_wheel_that_is_uploaded(tmp_path):
+    wheel = "gibbs_dp-0.1.0-py3-none-any.whl"
+    told, error = start(tmp_path, "colab", "installs", "notes.txt", wheel)
+    assert told.splitlines()[1:3] == [
+        "UPLOAD",
+        f'PIP --quiet "jax==9.1" "jaxlib==9.2" "./{wheel}[privacy]"',
+    ]
+    assert error == ""
+
+
+@pytest.mark.parametrize("facts", [(), ("colab",), ("colab", "notes.txt")])
 def test_without_a_repository_nothing_is_installed_and_it_says_what_to_do(tmp_path, facts):
     told, error = start(tmp_path, *facts)
-    assert told == ""
+    assert told.split()[-1:] == (["UPLOAD"] if facts else [])
     assert error == (
         "ImportError: No module named 'gibbs_dp': install gibbs_dp into this notebook's Python "
         "with pip install 'PATH/TO/CLONE[privacy]' from a clone, as REPOSITORY above is not set, "
@@ -152,6 +171,15 @@ def test_where_it_cannot_be_installed_it_says_what_to_do(tmp_path, facts):
     assert error == (
         "ImportError: No module named 'gibbs_dp': install gibbs_dp into this notebook's Python "
         f"with pip install 'gibbs-dp[privacy] @ git+{OWN}' and restart the kernel."
+    )
+
+
+def test_an_extra_that_is_missing_is_told_in_the_first_cell(tmp_path):
+    told, error = start(tmp_path, "colab", "installs", url=OWN, needs="dp_accounting")
+    assert "FOUND" not in told
+    assert error == (
+        "ImportError: No module named 'dp_accounting': install gibbs_dp into this notebook's "
+        f"Python with pip install 'gibbs-dp[privacy] @ git+{OWN}' and restart the kernel."
     )
 
 
