@@ -224,7 +224,8 @@ def sample(
     of no use (chains hardly move, or the draws are not of its scale), whitening and step size are
     learned from draws pooled over the chains. Then `gibbs_dp.AdaptiveHMC`, which knows no mode and
     comes first for hierarchical priors; then `gibbs_dp.SMC`, with more particles where its islands
-    disagree. Draws of one coordinate are held against a sum over its density. They are not exact: no privacy guarantee of an exact draw applies to them.
+    disagree. Draws of one coordinate are held against a sum over its density. The draws are not
+    exact: no privacy guarantee of an exact draw applies to them.
 
     Parameters
     ----------
