@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from gibbs_dp._jaxlib.compile import in_memory
 from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul, total
-from gibbs_dp.estimators.direct import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
 from gibbs_dp.estimators.jackknife import groups
+from gibbs_dp.estimators.on_average_kl import LARGEST_EXCESS, MAX_EXPONENT, bounded, centred
 from gibbs_dp.information.checks import whole_arrays
 
 # Of a factor of a ratio: that of an example, or of a ghost.
@@ -30,7 +30,7 @@ class ExampleExposure(NamedTuple):
     kl: Float[Array, " n"]  # ``KL(p || p')``, jackknifed, in nats
     advantage: Float[Array, " n"]  # total variation between ``p`` and ``p'``, jackknifed
     # Mean over ghosts of ``correction^2 / KL``, as in
-    # :class:`~gibbs_dp.estimators.direct.DirectKL`.
+    # :class:`~gibbs_dp.estimators.on_average_kl.DirectKL`.
     tail: Float[Array, " n"]
 
 

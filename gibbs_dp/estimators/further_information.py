@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from gibbs_dp.estimators.average import Average, is_tame
-from gibbs_dp.estimators.direct import MAX_EXPONENT, centred
 from gibbs_dp.estimators.jackknife import Columns, Grouped, Groups, Out, groups_of, left_out
+from gibbs_dp.estimators.on_average_kl import MAX_EXPONENT, centred
 
 # A logarithm this large is of a mean that draws do not determine; it only has to stay finite.
 _LARGEST_ALPHA_LOG = 100.0

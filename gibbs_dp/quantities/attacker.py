@@ -19,7 +19,7 @@ from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
 from gibbs_dp.estimators import average, mean_interval
-from gibbs_dp.estimators.direct import group_sums
+from gibbs_dp.estimators.on_average_kl import group_sums
 from gibbs_dp.estimators.privacy_loss import (
     EPSILONS,
     MOST_LOSSES,

@@ -17,7 +17,7 @@ from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
 from gibbs_dp.engine.view import View
-from gibbs_dp.estimators.direct import log_mean_ratio_of_few
+from gibbs_dp.estimators.on_average_kl import log_mean_ratio_of_few
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.sampler import log_ratios
 from gibbs_dp.sampling.smc_particles import evenly

@@ -17,7 +17,7 @@ from gibbs_dp.engine.datasets import Stream, num_fresh, roots
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, RowTable
 from gibbs_dp.engine.view import GammaResult, View
-from gibbs_dp.estimators.direct import MOST_NATS_OF_PRODUCTS
+from gibbs_dp.estimators.on_average_kl import MOST_NATS_OF_PRODUCTS
 from gibbs_dp.model.populations import Population, Table
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.kl_estimators import LARGE_KL, SMALL_KL, shift_limit

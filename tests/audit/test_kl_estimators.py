@@ -16,7 +16,7 @@ import gibbs_dp as gdp
 from gibbs_dp.engine.plan import MOST_PAIRS
 from gibbs_dp.engine.program import choose_pairs
 from gibbs_dp.estimators import direct_kl_of_pairs
-from gibbs_dp.estimators.direct import direct_kl, out_of_reach
+from gibbs_dp.estimators.on_average_kl import direct_kl, out_of_reach
 from gibbs_dp.quantities.kl_estimators import (
     LEAST_DATASETS,
     TwoSided,

@@ -7,8 +7,8 @@ import pytest
 
 from gibbs_dp._jaxlib.compile import is_known
 from gibbs_dp._jaxlib.precision import precision
-from gibbs_dp.estimators import direct, direct_kl, direct_kl_of_pairs, two_sided_kl
-from gibbs_dp.estimators.direct import group_sums, log_mean_ratio, log_mean_ratio_of_few
+from gibbs_dp.estimators import direct_kl, direct_kl_of_pairs, on_average_kl, two_sided_kl
+from gibbs_dp.estimators.on_average_kl import group_sums, log_mean_ratio, log_mean_ratio_of_few
 from gibbs_dp.sampling.noise import spread_radii
 
 CHAINS, SAMPLES = 8, 8
@@ -155,7 +155,7 @@ def test_jackknife_matches_leaving_chains_and_draws_out_by_hand(slopes):
 def only_chains(excess, mean, weight):
     """Known wrong where chains share noise: they are not as independent as they look."""
     share = jnp.mean(weight, axis=1)
-    return direct._leave_one_out(jnp.mean(excess, axis=1), mean, share / share.sum())
+    return on_average_kl._leave_one_out(jnp.mean(excess, axis=1), mean, share / share.sum())
 
 
 def relative_bias(kl, repeats=24_000):
@@ -191,7 +191,7 @@ def test_jackknife_allows_for_noise_that_chains_share(monkeypatch):
     # Second-order bias is 0.02% here; false-alarm rate of |z| <= 4: 6e-5.
     bias, se = relative_bias(kl=0.1)
     assert abs(bias) < 4 * se
-    monkeypatch.setattr(direct, "_correction", only_chains)
+    monkeypatch.setattr(on_average_kl, "_correction", only_chains)
     bias, se = relative_bias(kl=0.1)
     assert bias > 4 * se
 
@@ -256,7 +256,7 @@ def test_two_sided_is_half_the_symmetrized_kl():
 def test_both_forms_agree(shape, spread, monkeypatch):
     # Single precision numbers of up to ten, added in another order: 1e-5 of the spread.
     delta = spread * jax.random.normal(jax.random.key(0), (*shape, 50)) + 3.0 * spread
-    monkeypatch.setattr(direct, "log_mean_ratio", None)  # not what is called
+    monkeypatch.setattr(on_average_kl, "log_mean_ratio", None)  # not what is called
     found = log_mean_ratio_of_few(delta)
     np.testing.assert_allclose(found, log_mean_ratio(delta), rtol=1e-5, atol=1e-5 * spread)
 
