@@ -408,9 +408,9 @@ def _block(
 
 def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Callable[..., Any]:
     """Map a function of one dataset's keys over all of a block's."""
-    return (
-        jax.vmap(one) if num_at_once >= size else partial(jax.lax.map, one, batch_size=num_at_once)
-    )
+    if num_at_once >= size:
+        return jax.vmap(one)
+    return partial(jax.lax.map, one, batch_size=num_at_once if num_at_once > 1 else None)
 
 
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
@@ -451,7 +451,10 @@ def _keep(
         return jax.lax.map(at, (inputs, left), batch_size=at_once)
 
     keys = keys_of(roots, numbers)
-    return _over_datasets(one, numbers.shape[1], num_at_once)((keys, left))
+    # No chain takes steps here that several would share: on CPUs one dataset after another, whose
+    # pairs of draws lie in the cache.
+    together = num_at_once if is_accelerator(target_platform()) else 1
+    return _over_datasets(one, numbers.shape[1], together)((keys, left))
 
 
 def keep_program(backend: str, is_quick: bool = False) -> Any:

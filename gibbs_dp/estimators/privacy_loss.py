@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
 from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul
-from gibbs_dp.estimators.on_average_kl import MAX_EXPONENT, bounded
 from gibbs_dp.estimators.jackknife import LeavingOut
+from gibbs_dp.estimators.on_average_kl import MAX_EXPONENT, bounded
 from gibbs_dp.information.checks import whole_arrays
 
 # The ratio of two posteriors' normalizers from draws of both.

@@ -442,10 +442,14 @@ def missed_by_a_sum(
     """
     rows = np.sort(np.asarray(draws.unconstrained(posterior), np.float64).ravel())
     low, high = rows[[0, -1]]
+    if not 0 < high - low < math.inf:
+        return None  # chains that were lost, which other warnings are for
     around = np.linspace(
         low - FAR_AROUND * (high - low), high + FAR_AROUND * (high - low), NUM_AROUND
     )
-    nodes = np.unique(np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around]))
+    nodes = np.sort(
+        np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around])
+    )  # as many for any data
     zero = rows[rows.size // 2][None]
     energy = potential_at(posterior, batch, gamma, zero, nodes[:, None])
     density = np.where(np.isfinite(energy), np.exp(np.nanmin(energy) - energy), 0.0)
