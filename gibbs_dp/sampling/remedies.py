@@ -447,9 +447,8 @@ def missed_by_a_sum(
     around = np.linspace(
         low - FAR_AROUND * (high - low), high + FAR_AROUND * (high - low), NUM_AROUND
     )
-    nodes = np.sort(
-        np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around])
-    )  # as many for any data
+    # As many for any data: nothing compiles anew.
+    nodes = np.sort(np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around]))
     zero = rows[rows.size // 2][None]
     energy = potential_at(posterior, batch, gamma, zero, nodes[:, None])
     density = np.where(np.isfinite(energy), np.exp(np.nanmin(energy) - energy), 0.0)
