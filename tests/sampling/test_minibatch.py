@@ -127,14 +127,14 @@ def test_gamma_multiplies_the_loss_only(dtype):
 def test_the_learnt_scale_serves_coordinates_of_very_different_scales():
     """Precisions 1 and 10,000: every chain has its own steps, fixed, and the law that they give."""
     precisions = np.asarray([1.0, 1e4])
-    weights = jnp.asarray(precisions)
+    weights, num_rows = jnp.asarray(precisions), 5
     posterior = gdp.GibbsPosterior(
-        lambda theta, z: 0.5 * jnp.sum(weights * (theta - z) ** 2),
+        lambda theta, z: 0.5 * jnp.sum(weights / num_rows * (theta - z) ** 2),
         dist.Normal(jnp.zeros(2), 1e3),
     )
     settings = {"posterior": posterior, "gamma": 1.0, "num_warmup": 1000, "thinning": 100}
     settings |= {"num_chains": NUM_CHAINS, "num_samples": 4, "init": jnp.asarray([10.0, 0.1])}
-    h, a, damping, data = 0.002, 0.1, 0.1, np.zeros((1, 2), np.float32)
+    h, a, damping, data = 4e-4, 0.1, 0.1, np.zeros((num_rows, 2), np.float32)
     kernel = gdp.StochasticLangevin(h, a, preconditioner="rmsprop", damping=damping)
     draws = run(kernel, data, **settings)
     assert int(draws.state.num_learnt) == 1000
@@ -143,6 +143,9 @@ def test_the_learnt_scale_serves_coordinates_of_very_different_scales():
         exact = stationary(h / (damping + root[:, k]), a, precision=p).mean()
         check(draws.kept[:, -1, k], 0.0, exact)
         assert 0.98 < exact * p < 1.1
+        # Squares of gradients a row: p^2 times the variance, roughly, as a scale that still follows
+        # the chain changes its law.
+        assert np.mean(root[:, k] ** 2) == pytest.approx(p**2 * exact / num_rows**2, rel=0.5)
     plain = run(gdp.StochasticLangevin(0.2 / 1e4, a), data, **settings)
     assert plain.kept[:, -1, 0].mean() > 5.0  # it has hardly moved
 
