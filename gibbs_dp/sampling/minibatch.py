@@ -16,9 +16,11 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt32
 from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend
 from gibbs_dp._jaxlib.precision import total
+from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.check import (
     as_key,
     check_dataset,
+    check_examples,
     check_gamma,
     check_posterior,
     names_keywords,
@@ -158,7 +160,7 @@ def sample_minibatches(
     gamma
         Inverse temperature, finite and >= 0; multiplies the total loss, and never the prior.
     key
-        Integer seed or JAX key.
+        Integer seed or JAX key. Chains that are continued have their own.
     kernel
         Step size, friction, preconditioner: `gibbs_dp.StochasticLangevin`.
     batch_size
@@ -169,7 +171,7 @@ def sample_minibatches(
     num_warmup
         Steps before the first draw. None: 1,000, or none for chains that are continued.
     num_samples
-        Draws kept of each chain, at least 4.
+        Draws kept of each chain, at least 4. Fewer than 100 effective ones are warned of.
     thinning
         Steps from one kept draw to the next. With `gibbs_dp.Cyclical`, of every so many steps those
         that lie in the part of a cycle that samples are kept.
@@ -352,6 +354,7 @@ def _fresh_state(
 def _positions(
     posterior: GibbsPosterior, num_chains: int, init: PyTree
 ) -> Float[Array, "chains dim"]:
+    refuse_masked("init", init)
     prior = posterior.prior
     wanted = [s.shape for s in prior.supports]
     try:
@@ -364,16 +367,15 @@ def _positions(
     shapes = [leaf.shape for leaf in leaves]
     init = prior.treedef.unflatten(leaves)
     if shapes == wanted:
-        position = posterior.unconstrain(init)
-        found = jnp.broadcast_to(position, (num_chains, *position.shape))
-    elif shapes == [(num_chains, *shape) for shape in wanted]:
-        found = jax.vmap(posterior.unconstrain)(init)
-    else:
+        init = jax.tree.map(lambda a: jnp.broadcast_to(a, (num_chains, *a.shape)), init)
+    elif shapes != [(num_chains, *shape) for shape in wanted]:
         raise ValueError(
             f"init: got arrays of shapes {shapes}; give the prior's, {wanted}, or those with a "
             f"leading axis of {num_chains} chains."
         )
-    if not bool(jnp.isfinite(found).all()):
+    found = jax.vmap(posterior.unconstrain)(init)
+    is_inside = jax.vmap(prior.contains)(init).all() & jnp.isfinite(found).all()
+    if not bool(is_inside):
         raise ValueError("init: it is not inside the prior's support; give a point that is.")
     return found
 
@@ -468,7 +470,7 @@ class _Batches:
 
     def __init__(self, posterior: GibbsPosterior, batches: Iterable[PyTree], num_rows: int) -> None:
         self._batches, self._iterator = batches, iter(batches)
-        self.num_rows, self._taken = num_rows, 0
+        self._posterior, self.num_rows, self._taken = posterior, num_rows, 0
         self._first: PyTree | None = self._next()
         check_dataset(posterior, self._first, needs_gradient=True)
         self._shapes = _shapes(self._first)
@@ -502,6 +504,7 @@ class _Batches:
                     f"data: batch {self._taken} has arrays of shapes {_shapes(batch)[1]} and the "
                     f"first {self._shapes[1]}; make them equal, and drop a last one that is short."
                 )
+            check_examples(self._posterior, batch)
             yield batch, 1
 
 

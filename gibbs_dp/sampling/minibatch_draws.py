@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
@@ -226,10 +225,12 @@ def load_minibatch_draws(path: str | os.PathLike[str]) -> MinibatchDraws:
     try:
         kept = _unpacked(saved.kept.tobytes(), io.parse_json(saved.layout, list))
         settings = io.parse_json(saved.settings, dict)
-        state = jax.tree.map(jnp.asarray, saved.state)
-        chains, lead = state.chains.position.shape[0], saved.loss.shape
+        state = saved.state  # in NumPy: JAX might make its numbers shorter
+        (chains, _), lead = state.chains.position.shape, saved.loss.shape
         if len(lead) != 2 or lead[0] != chains or state.key.shape != (chains, 2):
             raise ValueError("its chains do not agree in number")
+        if len({leaf.shape for leaf in jax.tree.leaves(state.chains)}) > 1:
+            raise ValueError("its chains do not agree in size")
         if any(leaf.shape[:2] != lead for leaf in kept.values()):
             raise ValueError("what it keeps is no table of chains and draws")
         if "keep" not in settings:

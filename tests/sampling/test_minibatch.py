@@ -301,6 +301,15 @@ def batches(*sizes):
         ({"init": jnp.zeros(2)}, r"init: got arrays of shapes \[\(2,\)\]; give the prior's"),
         ({"init": {"a": 0.0}}, r"init: .*structure|init: got"),
         ({"init": jnp.asarray([jnp.nan])}, r"init: it is not inside the prior's support"),
+        (
+            {
+                "posterior": gdp.GibbsPosterior(
+                    gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.l2_ball(1))
+                ),
+                "init": 2.0 * jnp.ones(1),
+            },
+            r"init: it is not inside the prior's support",
+        ),
         ({"keep": lambda theta: theta["a"]}, r"keep: it cannot be evaluated"),
         ({"keep": lambda _: None}, r"keep: it returns no arrays"),
         ({"continue_from": "nowhere.npz"}, r"path: 'nowhere.npz' cannot be read"),
@@ -351,6 +360,11 @@ def test_chains_of_something_else_do_not_go_on(tmp_path):
     with precision(True), pytest.raises(ValueError, match="its chains are float32"):
         run(plain, continue_from=old, **settings)
     path = tmp_path / "draws.npz"
+    scalar = gdp.GibbsPosterior(lambda theta, z: (theta - z[0]) ** 2, dist.Normal(0.0, 1.0))
+    with precision(True):
+        run(plain, posterior=scalar, **settings).save(path)
+    with pytest.raises(ValueError, match="its chains are float64 and JAX computes in float32"):
+        run(plain, posterior=scalar, continue_from=path, **settings)
     old.save(path)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
