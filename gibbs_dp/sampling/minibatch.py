@@ -139,7 +139,7 @@ def sample_minibatches(
     keep: Callable[[Any], Any] | None = None,
     num_rows: int | None = None,
     continue_from: MinibatchDraws | MinibatchState | str | os.PathLike[str] | None = None,
-    progress: bool = False,
+    progress: bool = True,
 ) -> MinibatchDraws:
     """Run chains on minibatches, for networks and tables of many rows: SGLD, SGHMC, in cycles.
 
@@ -154,9 +154,9 @@ def sample_minibatches(
     data
         Arrays, a pytree whose leaves have leading axis ``n``: every step of each chain draws a
         minibatch of its own, with replacement. Or batches of equal size, each a pytree of arrays:
-        an iterator (``iter(batches)`` for a list), or what can be iterated over again, as data
-        loaders can, and is at its end. All chains then see the same batches, each once; batches
-        are to be drawn from the rows evenly.
+        an iterator (``iter(batches)`` for a list, which would be taken for one pytree), or an
+        iterable that begins anew at its end, as data loaders do. Each batch is one step of all
+        chains; every row must be as likely to be in it.
     gamma
         Inverse temperature, finite and >= 0; multiplies the total loss, and never the prior.
     key
@@ -180,14 +180,15 @@ def sample_minibatches(
         draws of the prior.
     keep
         ``keep(theta)``, a pytree of arrays: what is kept of a draw, such as predictions. None: the
-        parameter itself. Functions are compiled; give the same one again and it is not again.
+        parameter itself. It is compiled once: define it outside of loops, as a new function is
+        compiled anew.
     num_rows
         Of batches: ``n``, the rows of the whole dataset.
     continue_from
         Draws, their ``state`` or a file, whose chains go on. With arrays for data and everything
         else the same, the draws are bit for bit those of a run that was not interrupted.
     progress
-        Show a bar in terminals and notebooks.
+        Show a bar in terminals and notebooks; elsewhere nothing is printed.
 
     Returns
     -------

@@ -391,6 +391,29 @@ def test_settings_that_make_no_sense(make, message):
         make()
 
 
+def test_nothing_is_printed_where_there_is_no_terminal(capsys):
+    run(gdp.StochasticLangevin(1e-3), num_samples=4, num_warmup=2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_iterable_begins_anew_at_its_end():
+    """Five batches an epoch, as a loader has them: 24 steps are in the fifth epoch."""
+
+    class Loader:
+        epochs = 0
+
+        def __iter__(self):
+            self.epochs += 1
+            return iter(np.split(DATA, 5))
+
+    loader = Loader()
+    settings = {"num_samples": 4, "thinning": 5, "num_warmup": 4, "num_rows": len(DATA)}
+    draws = run(gdp.StochasticLangevin(1e-3), loader, **settings)
+    assert (int(draws.state.num_steps), loader.epochs) == (24, 5)
+    with pytest.raises(ValueError, match=r"data: the batches ran out after 5 steps"):
+        run(gdp.StochasticLangevin(1e-3), iter(loader), **settings)
+
+
 def test_memory_is_of_what_the_kernel_needs():
     """No momentum without friction, no squares without a scale."""
     kernel = gdp.StochasticLangevin(1e-3)
