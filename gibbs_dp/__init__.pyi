@@ -67,7 +67,13 @@ from .sampling.kernels import SGLD as SGLD
 from .sampling.kernels import ULA as ULA
 from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
+from .sampling.kernels.stochastic import Cyclical as Cyclical
+from .sampling.kernels.stochastic import StochasticLangevin as StochasticLangevin
 from .sampling.line import Line as Line
+from .sampling.minibatch import sample_minibatches as sample_minibatches
+from .sampling.minibatch_draws import MinibatchDraws as MinibatchDraws
+from .sampling.minibatch_draws import MinibatchState as MinibatchState
+from .sampling.minibatch_draws import load_minibatch_draws as load_minibatch_draws
 from .sampling.sample import sample as sample
 from .sampling.sampler import ChainDraws as ChainDraws
 from .sampling.sampler import Sampler as Sampler

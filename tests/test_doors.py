@@ -25,6 +25,7 @@ TREE = gdp.GibbsPosterior(lambda theta, z: (theta - z["a"][0]) ** 2, dist.Normal
 BALL = gdp.GibbsPosterior(
     gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))
 )
+LANGEVIN = gdp.StochasticLangevin(1e-3)
 REMEDY = r"masked array, whose mask would be lost; drop those rows .* or fill in values"
 
 
@@ -62,6 +63,13 @@ DOORS = {
     ),
     "sample, where it starts": lambda: gdp.sample(
         POSTERIOR, np.zeros(3), init=np.ma.array(1.0, mask=True)
+    ),
+    "sample_minibatches": lambda: gdp.sample_minibatches(POSTERIOR, MASKED, kernel=LANGEVIN),
+    "sample_minibatches, batches": lambda: gdp.sample_minibatches(
+        POSTERIOR, iter([MASKED]), kernel=LANGEVIN, num_rows=N
+    ),
+    "sample_minibatches, where it starts": lambda: gdp.sample_minibatches(
+        POSTERIOR, np.zeros(3), kernel=LANGEVIN, init=np.ma.array(1.0, mask=True)
     ),
     "shard_examples": lambda: gdp.shard_examples(MASKED),
     "as_draws, data": lambda: gdp.as_draws(POSTERIOR, MASKED, np.zeros((2, 9))),
@@ -182,6 +190,10 @@ THETAS = np.random.default_rng(3).normal(0.0, 0.1, (2, 50, 2))
 
 TAKING = {
     "sample": lambda p, data: gdp.sample(p, data),
+    "sample_minibatches": lambda p, data: gdp.sample_minibatches(p, data, kernel=LANGEVIN),
+    "sample_minibatches, batches": lambda p, data: gdp.sample_minibatches(
+        p, iter([data]), kernel=LANGEVIN, num_rows=30
+    ),
     "as_draws": lambda p, data: gdp.as_draws(p, data, THETAS),
     "unconstrained": lambda p, data: p.unconstrained(data, 1.0),
     "log_density": lambda p, data: p.log_density(jnp.zeros(2), data, 1.0),
@@ -208,7 +220,7 @@ BAD = {
 @pytest.mark.parametrize("door", TAKING)
 def test_every_door_refuses_what_sample_refuses(door, kind):
     posterior, data, match = BAD[kind]
-    if posterior is WHOLE_LOSS and door in ("certify", "log_likelihood"):
+    if posterior is WHOLE_LOSS and door.startswith(("certify", "log_likelihood", "sample_m")):
         pytest.skip("takes losses of single examples only")
     if kind == "64 bits" and jax.config.jax_enable_x64:
         pytest.skip("they fit")

@@ -52,6 +52,14 @@ DOOR = {
     ),
     "Certificates of one posterior": ("certify", "Certificate"),
     "Draws": ("sample", "Draws", "load_draws", "as_draws", "shard_examples"),
+    "Draws on minibatches": (
+        "sample_minibatches",
+        "MinibatchDraws",
+        "MinibatchState",
+        "load_minibatch_draws",
+        "StochasticLangevin",
+        "Cyclical",
+    ),
     "Calibration by simulation": ("check_calibration", "Calibration"),
     "Samplers": (
         "HMC",
