@@ -133,7 +133,7 @@ def sample_minibatches(
     batch_size: int = 256,
     num_chains: int | None = None,
     num_warmup: int | None = None,
-    num_samples: int = 100,
+    num_samples: int = 500,
     thinning: int = 20,
     init: PyTree | None = None,
     keep: Callable[[Any], Any] | None = None,
