@@ -366,9 +366,11 @@ LEAST_SHARE, SHARE_SEEN = 0.02, 1 / 3
 NEWTON_STEPS, NEAR_MODE = 3, 0.1
 # Points that weigh what lies in its ellipsoid.
 NUM_INSIDE = 256
-# Of one coordinate: nodes of a sum among the draws and around them, which reach so many times as
-# far as the draws do to both sides; and how rare a difference is that is one.
-NUM_AMONG, NUM_AROUND, FAR_AROUND, ONCE_IN_A_MILLION = 4096, 4096, 2.0, 1e6
+# Of one coordinate: nodes of a sum among the draws, and as many around them, which reach so many
+# times as far as the draws do to both sides; and how rare a difference is that is one.
+NUM_NODES, FAR_AROUND, ONCE_IN_A_MILLION = 4096, 2.0, 1e6
+# Of many rows there are fewer: the fewest, losses of one half of the nodes, and those at a time.
+FEWEST_NODES, MOST_LOSSES, LOSSES_AT_ONCE = 256, 2**28, 2**24
 
 
 def passed_over(
@@ -444,13 +446,20 @@ def missed_by_a_sum(
     low, high = rows[[0, -1]]
     if not 0 < high - low < math.inf:
         return None  # chains that were lost, which other warnings are for
-    around = np.linspace(
-        low - FAR_AROUND * (high - low), high + FAR_AROUND * (high - low), NUM_AROUND
-    )
+    num_rows = jax.tree.leaves(batch)[0].shape[1]
+    half = min(max(FEWEST_NODES, MOST_LOSSES // num_rows), NUM_NODES)
+    far = FAR_AROUND * (high - low)
     # As many for any data: nothing compiles anew.
-    nodes = np.sort(np.concatenate([rows[:: -(-rows.size // NUM_AMONG)], around]))
-    zero = rows[rows.size // 2][None]
-    energy = potential_at(posterior, batch, gamma, zero, nodes[:, None])
+    among = rows[np.linspace(0, rows.size - 1, half).astype(int)]
+    nodes = np.sort(np.concatenate([among, np.linspace(low - far, high + far, half)]))
+    zero, at_once = rows[rows.size // 2][None], max(1, LOSSES_AT_ONCE // num_rows)
+    parts = -(-nodes.size // at_once)
+    energy = np.concatenate(
+        [
+            potential_at(posterior, batch, gamma, zero, part[:, None])
+            for part in np.resize(nodes, (parts, -(-nodes.size // parts)))
+        ]
+    )[: nodes.size]
     density = np.where(np.isfinite(energy), np.exp(np.nanmin(energy) - energy), 0.0)
     mass = np.diff(nodes) * (density[1:] + density[:-1]) / 2
     below = np.cumsum(mass) / mass.sum()

@@ -11,6 +11,7 @@ from jax.scipy.special import gammaincc
 from scipy import special
 
 import gibbs_dp as gdp
+from gibbs_dp.sampling import remedies
 from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.remedies import Task, missed_by_a_sum, remedied
 
@@ -247,3 +248,25 @@ def test_what_a_sum_finds_missing_another_sampler_is_asked_for():
     assert not draws.warnings
     assert np.mean(draws.theta < 0) == pytest.approx(0.5, abs=0.05)
     assert "several-modes" in draws.notes[0]
+
+
+def test_a_sum_over_many_rows_takes_some_at_a_time(monkeypatch):
+    """As many losses at once as fit, fewer nodes of more rows, and the same answer."""
+    sizes = []
+    whole = remedies.potential_at
+
+    def potential_at(posterior, batch, gamma, zero, points):
+        sizes.append(len(points))
+        return whole(posterior, batch, gamma, zero, points)
+
+    monkeypatch.setattr(remedies, "potential_at", potential_at)
+    posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Normal(0.0, 1e3))
+    rng = np.random.default_rng(4)
+    num_rows = 400_000
+    batch = jnp.asarray(rng.normal(size=(1, num_rows)), jnp.float32)
+    right = float(batch.mean()) + rng.normal(size=2000) * num_rows**-0.5
+    assert missed_by_a_sum(posterior, batch, 1.0, drawn_at(posterior, right)) is None
+    assert missed_by_a_sum(posterior, batch, 1.0, drawn_at(posterior, right + 1e-3)) is not None
+    assert len(set(sizes)) == 1
+    assert sizes[0] * num_rows <= remedies.LOSSES_AT_ONCE
+    assert sum(sizes) / 2 * num_rows <= 2.1 * remedies.MOST_LOSSES
