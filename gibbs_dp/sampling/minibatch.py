@@ -29,6 +29,7 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import stochastic
+from gibbs_dp.sampling.kernels.langevin import fixed_batch
 from gibbs_dp.sampling.kernels.stochastic import (
     Cyclical,
     Numbers,
@@ -77,8 +78,7 @@ def _walk_of(
             noise_key, batch_key = jax.random.split(step_key(words, now.num_steps))
             rows = data
             if batch_size is not None:
-                chosen = jax.random.randint(batch_key, (batch_size,), 0, n)
-                rows = jax.tree.map(lambda a: a[chosen], data)
+                rows = fixed_batch(batch_key, data, n, batch_size, chain.position.dtype).data
             slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
             moved = stochastic.step(
                 noise_key, chain, slope, rule, numbers, now.num_steps, is_learning, num_learnt

@@ -37,6 +37,8 @@ LEAST_DISTANCE, DISTANCE_Z = 4.0, 4.0
 ROUNDED = 1.0
 # Of the posterior's mass, outside of where chains are: as much, and as many standard errors.
 OUTSIDE, OUTSIDE_Z = 0.05, 3.0
+# Of potentials at points: losses at a time.
+LOSSES_AT_ONCE = 2**24
 
 SEVERAL_MODES = Caution(
     "several-modes",
@@ -542,9 +544,18 @@ def potential_at(
     zero: Float[np.ndarray, " dim"],
     points: Float[np.ndarray, "points dim"],
 ) -> Float[np.ndarray, " points"]:
-    """Potential of the one dataset of a batch at points, relative to another one."""
-    at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero[None], points[None]))
-    return np.asarray(_far(posterior, batch, *at), np.float64)[0]
+    """Potential of the one dataset of a batch at points, relative to another one.
+
+    Of many rows some points at a time, as many in every call.
+    """
+    at_once = max(1, LOSSES_AT_ONCE // jax.tree.leaves(batch)[0].shape[1])
+    num_calls = -(-len(points) // at_once)
+    size = -(-len(points) // num_calls)
+    found = []
+    for part in np.resize(points, (num_calls, size, points.shape[1])):
+        at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero[None], part[None]))
+        found.append(np.asarray(_far(posterior, batch, *at), np.float64)[0])
+    return np.concatenate(found)[: len(points)]
 
 
 def _ladder_of(

@@ -369,8 +369,8 @@ NUM_INSIDE = 256
 # Of one coordinate: nodes of a sum among the draws, and as many around them, which reach so many
 # times as far as the draws do to both sides; and how rare a difference is that is one.
 NUM_NODES, FAR_AROUND, ONCE_IN_A_MILLION = 4096, 2.0, 1e6
-# Of many rows there are fewer: the fewest, losses of one half of the nodes, and those at a time.
-FEWEST_NODES, MOST_LOSSES, LOSSES_AT_ONCE = 256, 2**28, 2**24
+# Of many rows there are fewer: the fewest, and losses of one half of the nodes.
+FEWEST_NODES, MOST_LOSSES = 256, 2**28
 
 
 def passed_over(
@@ -452,14 +452,8 @@ def missed_by_a_sum(
     # As many for any data: nothing compiles anew.
     among = rows[np.linspace(0, rows.size - 1, half).astype(int)]
     nodes = np.sort(np.concatenate([among, np.linspace(low - far, high + far, half)]))
-    zero, at_once = rows[rows.size // 2][None], max(1, LOSSES_AT_ONCE // num_rows)
-    parts = -(-nodes.size // at_once)
-    energy = np.concatenate(
-        [
-            potential_at(posterior, batch, gamma, zero, part[:, None])
-            for part in np.resize(nodes, (parts, -(-nodes.size // parts)))
-        ]
-    )[: nodes.size]
+    zero = rows[rows.size // 2][None]
+    energy = potential_at(posterior, batch, gamma, zero, nodes[:, None])
     density = np.where(np.isfinite(energy), np.exp(np.nanmin(energy) - energy), 0.0)
     mass = np.diff(nodes) * (density[1:] + density[:-1]) / 2
     below = np.cumsum(mass) / mass.sum()

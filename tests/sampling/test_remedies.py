@@ -11,7 +11,7 @@ from jax.scipy.special import gammaincc
 from scipy import special
 
 import gibbs_dp as gdp
-from gibbs_dp.sampling import remedies
+from gibbs_dp.sampling import modes, remedies
 from gibbs_dp.sampling.modes import Modes
 from gibbs_dp.sampling.remedies import Task, missed_by_a_sum, remedied
 
@@ -253,13 +253,13 @@ def test_what_a_sum_finds_missing_another_sampler_is_asked_for():
 def test_a_sum_over_many_rows_takes_some_at_a_time(monkeypatch):
     """As many losses at once as fit, fewer nodes of more rows, and the same answer."""
     sizes = []
-    whole = remedies.potential_at
+    far = modes._far
 
-    def potential_at(posterior, batch, gamma, zero, points):
-        sizes.append(len(points))
-        return whole(posterior, batch, gamma, zero, points)
+    def spied(posterior, batch, gamma, zero, points):
+        sizes.append(points.shape[1])
+        return far(posterior, batch, gamma, zero, points)
 
-    monkeypatch.setattr(remedies, "potential_at", potential_at)
+    monkeypatch.setattr(modes, "_far", spied)
     posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Normal(0.0, 1e3))
     rng = np.random.default_rng(4)
     num_rows = 400_000
@@ -268,5 +268,5 @@ def test_a_sum_over_many_rows_takes_some_at_a_time(monkeypatch):
     assert missed_by_a_sum(posterior, batch, 1.0, drawn_at(posterior, right)) is None
     assert missed_by_a_sum(posterior, batch, 1.0, drawn_at(posterior, right + 1e-3)) is not None
     assert len(set(sizes)) == 1
-    assert sizes[0] * num_rows <= remedies.LOSSES_AT_ONCE
+    assert sizes[0] * num_rows <= modes.LOSSES_AT_ONCE
     assert sum(sizes) / 2 * num_rows <= 2.1 * remedies.MOST_LOSSES
