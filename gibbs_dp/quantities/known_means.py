@@ -291,8 +291,9 @@ def refined(
     fit, found = inverse @ product, values.copy()
     for part in parts:
         a = design(part)
-        influence = a @ inverse
-        gap = (values[part] - a @ fit) / (1.0 - np.sum(influence * a, axis=1))
-        others = fit[1:] - influence[:, 1:] * gap[:, None]
-        found[part] -= np.sum(a[:, 1:] * others, axis=1)
+        predicted, influence = a @ fit, a @ inverse
+        leverage = np.einsum("ij,ij->i", influence, a)
+        gap = (values[part] - predicted) / (1.0 - leverage)
+        # What the coefficients without this dataset tell, their constant aside.
+        found[part] -= predicted - fit[0] - gap * (leverage - influence[:, 0])
     return found if found.var() < WORTH * values.var() else values
