@@ -106,6 +106,12 @@ def test_halves_are_means_and_errors_of_all():
     assert halves(-np.exp(values), fold_of(40)).upper_se == halves(-np.exp(values), fold_of(40)).se
 
 
+def test_errors_of_few_datasets_count_degrees_of_freedom():
+    values = np.random.default_rng(2).normal(size=5)
+    parts = values[::2].var(ddof=1) * 3 + values[1::2].var(ddof=1) * 2
+    assert halves(values, fold_of(5)).se == pytest.approx(np.sqrt(parts) / 5)
+
+
 def test_coefficients_of_control_variates_do_not_bias():
     # Fitted to the values they are used on, coefficients correlate with them.
     rng, fold = np.random.default_rng(2), fold_of(16)

@@ -52,6 +52,20 @@ def test_repetitions_center_on_the_truth_within_their_errors(dim, mean, scale):
     assert reported < 0.05
 
 
+def test_errors_are_those_of_few_proposals_too():
+    """Sixty-four independent ones, 64 draws; 400 errors tell a spread to 4%: four of these."""
+    at = 0.5, 0.9, -7.0
+
+    def one(key):
+        keys = jax.random.split(key)
+        v = at[0] + at[1] * jax.random.normal(keys[0], (8, 8, 1))
+        return bridge(log_ratio(v, *at), log_ratio(jax.random.normal(keys[1], (64, 1)), *at), 1.0)
+
+    found = jax.vmap(one)(jax.random.split(jax.random.key(11), 400))
+    spread = np.asarray(found.value, float).std(ddof=1)
+    assert spread == pytest.approx(np.sqrt(np.mean(np.asarray(found.se, float) ** 2)), rel=0.16)
+
+
 @pytest.mark.trust
 def test_correlated_chains_have_larger_errors():
     # Eight copies of each draw: an eighth of the information, seen by comparing chains.

@@ -191,3 +191,20 @@ def test_sharper_forms_are_sharper():
 def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("step_size", [0.5, 1.2, 1.9])
+def test_last_iterate_of_more_losses_is_no_more_private(step_size):
+    """Curvatures of 0.1 to 1 contain those of 1 alone, and those of 0.1 alone."""
+
+    def mu(low, high):
+        return bounds.langevin_last_iterate_gdp(
+            20,
+            step_size,
+            gradient_sensitivity=1.0,
+            gamma=1.0,
+            strong_convexity=low,
+            smoothness=high,
+        )
+
+    assert mu(0.1, 1.0) >= max(mu(1.0, 1.0), mu(0.1, 0.1)) * (1 - 1e-12)

@@ -87,6 +87,13 @@ def test_multivariate_gaussians_add_over_independent_coordinates():
     assert gaussian_max_divergence(*args) == math.inf
 
 
+@pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.5), (2.0, 0.9), (0.0, 0.2)])
+def test_max_divergence_is_the_largest_log_ratio(mean, variance):
+    x = np.linspace(-40.0, 40.0, 400_001)
+    largest = np.max(normal(mean, variance)(x) - normal(0.0, 1.0)(x))
+    assert gaussian_max_divergence(mean, variance, 0.0, 1.0) == pytest.approx(largest, rel=1e-6)
+
+
 def test_multivariate_hockey_stick_against_sampling():
     rng = np.random.default_rng(1)
     m_p, m_q = np.array([0.5, -0.3]), np.zeros(2)
