@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -109,6 +111,38 @@ def _begin_of(posterior: GibbsPosterior, keys: Key[Array, " chains"]) -> Float[A
     return jax.vmap(posterior.initial)(keys)
 
 
+def _draws_of(
+    posterior: GibbsPosterior,
+    rule: Rule,
+    batch_size: int | None,
+    keep: Callable[[Any], Any] | None,
+    data: PyTree,
+    state: MinibatchState,
+    gamma: Float[Array, ""],
+    numbers: Numbers,
+    gaps: Int[Array, " draws"],
+    num_draws: Int[Array, ""],
+    learn_until: Int[Array, ""],
+) -> tuple[MinibatchState, PyTree, Float[Array, "draws chains"]]:
+    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has a leading axis of draws."""
+
+    def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
+        now, kept, losses = carry
+        now, loss = _walk_of(
+            posterior, rule, batch_size, data, now, gamma, numbers, gaps[i], learn_until
+        )
+        found = _keep_of(posterior, keep, now.chains.position)
+        kept = jax.tree.map(lambda into, leaf: into.at[i].set(leaf), kept, found)
+        return now, kept, losses.at[i].set(loss)
+
+    position = state.chains.position
+    shapes = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), position)
+    kept = jax.tree.map(lambda s: jnp.zeros((len(gaps), *s.shape), s.dtype), shapes)
+    losses = jnp.zeros((len(gaps), position.shape[0]), position.dtype)
+    return jax.lax.fori_loop(0, num_draws, one, (state, kept, losses))
+
+
+_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "keep")
 _walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size")
 _keep = on_default_backend(_keep_of, "posterior", "keep")
 _begin = on_default_backend(_begin_of, "posterior", is_quick=True)
@@ -119,6 +153,21 @@ _begin = on_default_backend(_begin_of, "posterior", is_quick=True)
 DEFAULT_WARMUP, DEFAULT_CHAINS = 1000, 2
 # Parts of the warmup, for the bar.
 NUM_PARTS = 20
+# Draws of one call, which has its price on a GPU: so many more while a call is quick, while what
+# they keep stays small.
+MOST_DRAWS, QUICK_SECONDS, MOST_BYTES = 16, 0.1, 2**24
+
+
+class _Run(NamedTuple):
+    """What all calls of a run have in common."""
+
+    posterior: GibbsPosterior
+    rule: Rule
+    keep: Callable[[Any], Any] | None
+    gamma: Float[Array, ""]
+    numbers: Numbers
+    learn_until: Int[Array, ""]
+    most_draws: int
 
 
 @names_keywords
@@ -251,43 +300,36 @@ def sample_minibatches(
     shapes = _shapes_of_kept(posterior, keep, old)
     learn_until = jnp.asarray(np.int32(int(old.num_steps) + num_warmup))
     temperature = jnp.asarray(gamma, old.chains.position.dtype)
-
-    def walk(state: MinibatchState, num_steps: int) -> tuple[MinibatchState, np.ndarray]:
-        loss: Any = None
-        for rows, steps in source.calls(num_steps):
-            state, loss = _walk(
-                posterior,
-                rule,
-                source.batch_size,
-                rows,
-                state,
-                temperature,
-                numbers,
-                jnp.asarray(np.int32(steps)),
-                learn_until,
-            )
-        return state, np.asarray(loss)
+    bytes_a_draw = sum(math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(shapes))
+    most_draws = min(MOST_DRAWS, max(1, MOST_BYTES // bytes_a_draw))
+    run = _Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws)
 
     gaps = _gaps(cycle, int(old.num_steps) + num_warmup, thinning, num_samples)
     state, chains = old, old.chains.position.shape[0]
     kept = jax.tree.map(lambda s: np.empty((chains, num_samples, *s.shape[1:]), s.dtype), shapes)
     losses = np.empty((chains, num_samples), temperature.dtype)
     with _bar(num_warmup + sum(gaps), progress) as bar:
-        loss = np.zeros(chains)
+        loss = np.zeros((1, chains))
         for part in _parts(num_warmup, thinning):
-            state, loss = walk(state, part)
+            state, _, loss = source.draws(run, state, [part])
             bar.update(part)
         if not np.isfinite(loss).any():
             raise ValueError(
                 f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
                 "smaller step_size, or another init."
             )
-        for i, gap in enumerate(gaps):
-            state, losses[:, i] = walk(state, gap)
-            found = _keep(posterior, keep, state.chains.position)
+        first, count = 0, 1
+        while first < num_samples:
+            next_gaps, begin = gaps[first : first + count], time.monotonic()
+            state, found, loss = source.draws(run, state, next_gaps)
+            made = slice(first, first + len(next_gaps))
+            losses[:, made] = loss.T
             for into, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
-                into[:, i] = leaf
-            bar.update(gap)
+                into[:, made] = np.moveaxis(leaf, 0, 1)
+            bar.update(sum(next_gaps))
+            first = made.stop
+            if time.monotonic() - begin < QUICK_SECONDS:
+                count = min(2 * count, most_draws)
     settings = {
         "kernel": repr(kernel),
         "keep": None if keep is None else getattr(keep, "__name__", type(keep).__name__),
@@ -454,20 +496,31 @@ class _Arrays:
     num_rows: int
     rows_a_step: int
 
-    @property
-    def batch_size(self) -> int | None:
-        """Rows that the program draws; None: it takes all."""
-        return None if self.rows_a_step == self.num_rows else self.rows_a_step
-
-    def calls(self, num_steps: int) -> list[tuple[PyTree, int]]:
-        """Return what programs are called with for so many steps."""
-        return [(self.data, num_steps)]
+    def draws(
+        self, run: _Run, state: MinibatchState, gaps: list[int]
+    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
+        """Make draws so many steps apart, in one call."""
+        padded = np.zeros(run.most_draws, np.int32)
+        padded[: len(gaps)] = gaps
+        state, kept, losses = _draws(
+            run.posterior,
+            run.rule,
+            None if self.rows_a_step == self.num_rows else self.rows_a_step,
+            run.keep,
+            self.data,
+            state,
+            run.gamma,
+            run.numbers,
+            jnp.asarray(padded),
+            jnp.asarray(np.int32(len(gaps))),
+            run.learn_until,
+        )
+        kept, losses = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(gaps)], (kept, losses))
+        return state, kept, losses
 
 
 class _Batches:
     """Batches of equal size, one a step."""
-
-    batch_size = None
 
     def __init__(self, posterior: GibbsPosterior, batches: Iterable[PyTree], num_rows: int) -> None:
         self._batches, self._iterator = batches, iter(batches)
@@ -495,18 +548,39 @@ class _Batches:
         self._taken += 1
         return as_examples(found)
 
-    def calls(self, num_steps: int) -> Iterator[tuple[PyTree, int]]:
-        """Yield what the program is called with for so many steps."""
-        for _ in range(num_steps):
-            batch = self._next() if self._first is None else self._first
-            self._first = None
-            if _shapes(batch) != self._shapes:
-                raise ValueError(
-                    f"data: batch {self._taken} has arrays of shapes {_shapes(batch)[1]} and the "
-                    f"first {self._shapes[1]}; make them equal, and drop a last one that is short."
+    def _checked(self) -> PyTree:
+        batch = self._next() if self._first is None else self._first
+        self._first = None
+        if _shapes(batch) != self._shapes:
+            raise ValueError(
+                f"data: batch {self._taken} has arrays of shapes {_shapes(batch)[1]} and the "
+                f"first {self._shapes[1]}; make them equal, and drop a last one that is short."
+            )
+        check_examples(self._posterior, batch)
+        return batch
+
+    def draws(
+        self, run: _Run, state: MinibatchState, gaps: list[int]
+    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
+        """Make draws so many steps apart, a call for each step."""
+        found: list[PyTree] = []
+        for gap in gaps:
+            loss: Any = None
+            for _ in range(gap):
+                state, loss = _walk(
+                    run.posterior,
+                    run.rule,
+                    None,
+                    self._checked(),
+                    state,
+                    run.gamma,
+                    run.numbers,
+                    jnp.asarray(np.int32(1)),
+                    run.learn_until,
                 )
-            check_examples(self._posterior, batch)
-            yield batch, 1
+            found.append((_keep(run.posterior, run.keep, state.chains.position), loss))
+        kept, losses = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+        return state, kept, losses
 
 
 def _shapes(tree: PyTree) -> tuple[Any, list[Any]]:
