@@ -394,7 +394,8 @@ class FlatCoordinates:
         """Number of unconstrained coordinates."""
         return sum(prod(s.unconstrained_shape) for s in self.prior.supports)
 
-    def _split(self, u: Float[Array, " dim"]) -> list[Array]:
+    def split(self, u: Float[Array, " dim"]) -> list[Array]:
+        """Cut flat coordinates into those of the prior's parts, in their shapes."""
         parts, start = [], 0
         for s in self.prior.supports:
             size = prod(s.unconstrained_shape)
@@ -402,10 +403,13 @@ class FlatCoordinates:
             start += size
         return parts
 
-    def constrain(self, u: Float[Array, " dim"]) -> PyTree:
-        """Map flat unconstrained coordinates to theta."""
+    def _parts(self, u: Float[Array, " dim"] | list[Array]) -> list[Array]:
+        return u if isinstance(u, list) else self.split(u)
+
+    def constrain(self, u: Float[Array, " dim"] | list[Array]) -> PyTree:
+        """Map flat unconstrained coordinates, or their parts, to theta."""
         leaves = []
-        for support, part in zip(self.prior.supports, self._split(u), strict=True):
+        for support, part in zip(self.prior.supports, self._parts(u), strict=True):
             leaves.append(support.constrain(part))
         return self.prior.treedef.unflatten(leaves)
 
@@ -415,10 +419,10 @@ class FlatCoordinates:
         pairs = zip(self.prior.supports, values, strict=True)
         return ravel_pytree([s.unconstrain(jnp.asarray(x)) for s, x in pairs])[0]
 
-    def log_prior_unconstrained(self, u: Float[Array, " dim"]) -> Scalar:
-        """Log prior density of the flat coordinates: log prior plus log Jacobian."""
+    def log_prior_unconstrained(self, u: Float[Array, " dim"] | list[Array]) -> Scalar:
+        """Log prior density of the flat coordinates, or their parts: log prior plus log Jacobian."""
         log_dets = []
-        for support, part in zip(self.prior.supports, self._split(u), strict=True):
+        for support, part in zip(self.prior.supports, self._parts(u), strict=True):
             log_dets.append(support.log_det(part))
         return self.prior.log_prob(self.constrain(u)) + jnp.sum(jnp.stack(log_dets))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend
@@ -45,7 +45,7 @@ from gibbs_dp.sampling.minibatch_draws import (
     load_minibatch_draws,
     told,
 )
-from gibbs_dp.sampling.noise import step_key
+from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
 
 # The programs: many steps of all chains, and what is kept of where they are.
 
@@ -64,10 +64,10 @@ def _walk_of(
     """Make steps; return estimates of the total loss before the last. None: all rows at each."""
     n = num_examples(data)
 
-    def cost(u: Float[Array, " dim"], rows: PyTree) -> tuple[Array, Array]:
-        losses = posterior.losses(posterior.constrain(u), rows)
+    def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
+        losses = posterior.losses(posterior.constrain(parts), rows)
         loss = numbers.num_rows / losses.shape[0] * total(losses)
-        return gamma * loss - posterior.log_prior_unconstrained(u), loss
+        return gamma * loss - posterior.log_prior_unconstrained(parts), loss
 
     def one(
         _: Array, carry: tuple[MinibatchState, Float[Array, " chains"]]
@@ -80,19 +80,27 @@ def _walk_of(
             noise_key, batch_key = jax.random.split(step_key(words, now.num_steps))
             rows = data
             if batch_size is not None:
-                rows = fixed_batch(batch_key, data, n, batch_size, chain.position.dtype).data
+                rows = fixed_batch(batch_key, data, n, batch_size, dtype).data
             slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
+            noise = posterior.split(normals_and_uniforms(noise_key, dim, 0, dtype)[0])
             moved = stochastic.step(
-                noise_key, chain, slope, rule, numbers, now.num_steps, is_learning, num_learnt
+                noise, chain, slope, rule, numbers, now.num_steps, is_learning, num_learnt
             )
             return moved, loss
 
         chains, loss = jax.vmap(move)(now.key, now.chains)
         return MinibatchState(chains, now.key, now.num_steps + 1, num_learnt), loss
 
-    position = state.chains.position
-    unknown = jnp.full(position.shape[:1], jnp.nan, position.dtype)
-    return jax.lax.fori_loop(0, num_steps, one, (state, unknown))
+    num_chains, dim = state.chains.position.shape
+    dtype = state.chains.position.dtype
+    begin = state._replace(chains=jax.tree.map(jax.vmap(posterior.split), state.chains))
+    unknown = jnp.full((num_chains,), jnp.nan, dtype)
+    end, loss = jax.lax.fori_loop(0, num_steps, one, (begin, unknown))
+    fields = [
+        field and jnp.concatenate([part.reshape(num_chains, -1) for part in field], axis=1)
+        for field in end.chains
+    ]
+    return end._replace(chains=StochasticState(*fields)), loss
 
 
 def _keep_of(
@@ -107,8 +115,18 @@ def _keep_of(
     return jax.vmap(one)(positions)
 
 
-def _begin_of(posterior: GibbsPosterior, keys: Key[Array, " chains"]) -> Float[Array, "chains dim"]:
-    return jax.vmap(posterior.initial)(keys)
+def _begin_of(
+    posterior: GibbsPosterior, num_chains: int, key: PRNGKeyArray, init: PyTree | None
+) -> tuple[Float[Array, "chains dim"], UInt32[Array, "chains 2"], Bool[Array, ""]]:
+    """Return where chains begin, their keys, and whether the prior's support holds these places."""
+    start_key, key = jax.random.split(key)
+    words = jax.random.bits(key, (num_chains, 2), jnp.uint32)
+    if init is None:
+        positions = jax.vmap(posterior.initial)(jax.random.split(start_key, num_chains))
+        return positions, words, jnp.asarray(True)
+    positions = jax.vmap(posterior.unconstrain)(init)
+    is_inside = jax.vmap(posterior.prior.contains)(init).all() & jnp.isfinite(positions).all()
+    return positions, words, is_inside
 
 
 def _draws_of(
@@ -145,7 +163,12 @@ def _draws_of(
 _draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "keep")
 _walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size")
 _keep = on_default_backend(_keep_of, "posterior", "keep")
-_begin = on_default_backend(_begin_of, "posterior", is_quick=True)
+_begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
+# Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
+_draws_of_many = on_default_backend(
+    _draws_of, "posterior", "rule", "batch_size", "keep", is_quick=True
+)
+MANY_WEIGHTS = 2**18
 
 
 # The run.
@@ -384,24 +407,23 @@ def _bar(num_steps: int, is_shown: bool) -> Any:
 def _fresh_state(
     posterior: GibbsPosterior, rule: Rule, key: PRNGKeyArray, num_chains: int, init: PyTree | None
 ) -> MinibatchState:
-    start_key, key = jax.random.split(key)
-    if init is None:
-        positions = _begin(posterior, jax.random.split(start_key, num_chains))
-    else:
-        positions = _positions(posterior, num_chains, init)
-    words = jax.random.bits(key, (num_chains, 2), jnp.uint32)
+    if init is not None:
+        init = _for_each_chain(posterior, num_chains, init)
+    positions, words, is_inside = _begin(posterior, num_chains, key, init)
+    if not bool(is_inside):
+        raise ValueError("init: it is not inside the prior's support; give a point that is.")
     zero = jnp.asarray(np.int32(0))
     return MinibatchState(stochastic.init(positions, rule), words, zero, zero)
 
 
-def _positions(
-    posterior: GibbsPosterior, num_chains: int, init: PyTree
-) -> Float[Array, "chains dim"]:
+def _for_each_chain(posterior: GibbsPosterior, num_chains: int, init: PyTree) -> PyTree:
+    """Give a point, or one for each chain, a leading axis of chains."""
     refuse_masked("init", init)
     prior = posterior.prior
     wanted = [s.shape for s in prior.supports]
     try:
-        leaves = [jnp.asarray(leaf, float) for leaf in prior.treedef.flatten_up_to(init)]
+        dtype = jnp.zeros(()).dtype
+        leaves = [np.asarray(leaf, dtype) for leaf in prior.treedef.flatten_up_to(init)]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"init: its structure differs from the prior's ({prior.treedef}); give every part of "
@@ -410,17 +432,13 @@ def _positions(
     shapes = [leaf.shape for leaf in leaves]
     init = prior.treedef.unflatten(leaves)
     if shapes == wanted:
-        init = jax.tree.map(lambda a: jnp.broadcast_to(a, (num_chains, *a.shape)), init)
+        init = jax.tree.map(lambda a: np.broadcast_to(a, (num_chains, *a.shape)), init)
     elif shapes != [(num_chains, *shape) for shape in wanted]:
         raise ValueError(
             f"init: got arrays of shapes {shapes}; give the prior's, {wanted}, or those with a "
             f"leading axis of {num_chains} chains."
         )
-    found = jax.vmap(posterior.unconstrain)(init)
-    is_inside = jax.vmap(prior.contains)(init).all() & jnp.isfinite(found).all()
-    if not bool(is_inside):
-        raise ValueError("init: it is not inside the prior's support; give a point that is.")
-    return found
+    return init
 
 
 def _state_of(given: Any) -> MinibatchState | None:
@@ -502,7 +520,9 @@ class _Arrays:
         """Make draws so many steps apart, in one call."""
         padded = np.zeros(run.most_draws, np.int32)
         padded[: len(gaps)] = gaps
-        state, kept, losses = _draws(
+        dim = state.chains.position.shape[1]
+        program = _draws if dim < MANY_WEIGHTS else _draws_of_many
+        state, kept, losses = program(
             run.posterior,
             run.rule,
             None if self.rows_a_step == self.num_rows else self.rows_a_step,
