@@ -25,8 +25,11 @@ settings.load_profile("fixed")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leaves in `make test` what a mark ``trust(but=...)`` names by its parameters."""
+    """Leaves in `make test` what a mark ``trust(but=...)`` names; a GPU has no tests of CPUs."""
     for item in items:
+        mark = item.get_closest_marker("of_cpus")
+        if mark is not None and jax.default_backend() != "cpu":
+            item.add_marker(pytest.mark.skip(reason=f"of CPUs: {mark.args[0]}"))
         for mark in [m for m in item.own_markers if m.name == "trust"]:
             but = mark.kwargs.get("but", [])
             kept = [but] if isinstance(but, str) else but

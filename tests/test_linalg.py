@@ -24,7 +24,7 @@ from gibbs_dp._jaxlib.linalg import (
     solve_lower,
 )
 
-of_cpus = pytest.mark.skipif(jax.default_backend() != "cpu", reason="LAPACK is for CPUs")
+of_cpus = pytest.mark.of_cpus("LAPACK")
 COSTS = {"potrf": 1 / 3, "syevd": 5.0}
 
 

@@ -420,7 +420,7 @@ class FlatCoordinates:
         return ravel_pytree([s.unconstrain(jnp.asarray(x)) for s, x in pairs])[0]
 
     def log_prior_unconstrained(self, u: Float[Array, " dim"] | list[Array]) -> Scalar:
-        """Log prior density of the flat coordinates, or their parts: log prior plus log Jacobian."""
+        """Log prior density of flat coordinates, or their parts: log prior plus log Jacobian."""
         log_dets = []
         for support, part in zip(self.prior.supports, self._parts(u), strict=True):
             log_dets.append(support.log_det(part))

@@ -142,7 +142,7 @@ def _draws_of(
     num_draws: Int[Array, ""],
     learn_until: Int[Array, ""],
 ) -> tuple[MinibatchState, PyTree, Float[Array, "draws chains"]]:
-    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has a leading axis of draws."""
+    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has an axis of draws first."""
 
     def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
         now, kept, losses = carry

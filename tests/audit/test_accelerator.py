@@ -54,6 +54,7 @@ def test_programs_lower_for_gpus_and_tpus():
         assert export.export(jax.jit(run), platforms=(name,))(*flat).platforms == (name,)
 
 
+@pytest.mark.of_cpus("it compiles for a GPU beside")
 def test_a_program_is_traced_for_its_platform_alone():
     assert target_platform() == platform() == "cpu"
     with compiled_for("cuda"):

@@ -27,6 +27,7 @@ def counted():
     return gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.real(1))), calls
 
 
+@pytest.mark.of_cpus("programs have the shape of a block elsewhere")
 def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     posterior, calls = counted
     gammas = np.geomspace(1e-3, 0.1, 6)  # one plan: small enough for the one-sided estimator
@@ -44,6 +45,7 @@ def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     assert len(calls) - before == optimum_and_check + 2  # of which two for its fingerprint
 
 
+@pytest.mark.of_cpus("it counts their programs")
 @pytest.mark.parametrize("learn", [[gdp.OnAverageKL()], gdp.DEFAULT], ids=["KL", "default"])
 @pytest.mark.parametrize("sampler", [gdp.HMC(), gdp.Line()], ids=lambda s: type(s).__name__)
 def test_pilots_and_datasets_share_a_program(counted, sampler, learn):

@@ -123,7 +123,7 @@ def test_features_are_those_of_the_datasets(audited):
             np.testing.assert_allclose(found, less * factors, rtol=2e-4, atol=1e-6)
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="both are a GPU's there")
+@pytest.mark.of_cpus("both are a GPU's there")
 def test_calls_that_a_gpu_takes_together_give_the_same(audited, monkeypatch):
     _, settings, tracks = audited
     alone = tracks[0].controls

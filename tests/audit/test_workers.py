@@ -12,6 +12,7 @@ import pytest
 from gibbs_dp.engine import executor
 
 
+@pytest.mark.of_cpus("two workers feed a GPU")
 @pytest.mark.parametrize(
     ("cores", "pool", "beside", "expected"),
     [(2, 4, 0, 3), (2, 4, 1, 2), (16, 32, 0, 17), (16, 32, 1, 17), (1, 2, 0, 1), (1, 2, 1, 1)],

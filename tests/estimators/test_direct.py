@@ -248,7 +248,7 @@ def test_two_sided_is_half_the_symmetrized_kl():
 # Logarithms of mean ratios written out draw by draw against the form with arrays.
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="they are one form elsewhere")
+@pytest.mark.of_cpus("they are one form elsewhere")
 @pytest.mark.trust(but=["shape1-3.0", "shape4-1.0"])
 @pytest.mark.parametrize(
     ("shape", "spread"),

@@ -114,6 +114,7 @@ def test_a_correlated_gaussian(recentre):
     assert np.abs(np.cov(white) - np.eye(5)).max() < 0.15
 
 
+@pytest.mark.of_cpus("it counts steps, which are as many in any case elsewhere")
 @pytest.mark.parametrize("enough", [0.0, math.inf])
 def test_draws_worth_little_are_made_anew_farther_apart(monkeypatch, enough):
     """A Gaussian's are worth enough: the first ones, as without the check; else the second ones."""

@@ -172,6 +172,7 @@ def test_changing_the_tuning_compiles_nothing():
     assert traces == 1
 
 
+@pytest.mark.of_cpus("trajectories stay short elsewhere")
 @pytest.mark.parametrize(("rows", "angle"), [(3, 2.0), (3000, 1.6)])
 def test_few_rows_are_sampled_by_longer_trajectories(rows, angle):
     """Of a Gaussian fitted exactly, neighbours' correlations are means over the jittered angles.

@@ -249,6 +249,25 @@ def test_what_is_kept_is_a_function_of_the_draws(tmp_path):
     assert "2 chains x 50 draws, after 60 steps" in str(draws)
 
 
+@pytest.mark.parametrize(("name", "value"), [("MOST_DRAWS", 1), ("MOST_BYTES", 9)])
+def test_draws_are_the_same_in_however_many_calls(name, value, monkeypatch):
+    kernel = gdp.StochasticLangevin(gdp.Cyclical(0.01, 10, explore=0.5))
+    settings = {"num_samples": 21, "thinning": 2, "batch_size": 5, "num_warmup": 3}
+    together = run(kernel, **settings)
+    monkeypatch.setattr(minibatch, name, value)
+    one_by_one = run(kernel, **settings)
+    np.testing.assert_array_equal(together.kept, one_by_one.kept)
+    np.testing.assert_array_equal(together.loss, one_by_one.loss)
+
+
+def test_large_networks_take_the_same_steps(monkeypatch):
+    settings = {"num_samples": 4, "thinning": 2, "batch_size": 5, "num_warmup": 3}
+    few = run(gdp.StochasticLangevin(0.01, 0.5), **settings)
+    monkeypatch.setattr(minibatch, "MANY_WEIGHTS", 1)
+    many = run(gdp.StochasticLangevin(0.01, 0.5), **settings)
+    np.testing.assert_allclose(few.kept, many.kept, rtol=1e-4, atol=1e-5)
+
+
 def test_nothing_is_compiled_for_other_numbers_or_rows():
     traces = []
 

@@ -84,11 +84,11 @@ Scale = Literal["none", "rmsprop"]
 class StochasticState(NamedTuple):
     """Where a chain is, and what it carries on: flat vectors, or lists of their parts."""
 
-    position: PyTree[Float[Array, "..."]]
+    position: PyTree[Float[Array, ...]]
     # In its own standard deviations, so that it outlasts a change of step; None: no momentum.
-    momentum: PyTree[Float[Array, "..."]] | None
+    momentum: PyTree[Float[Array, ...]] | None
     # Running mean of squared gradients a row; None without a preconditioner.
-    square: PyTree[Float[Array, "..."]] | None
+    square: PyTree[Float[Array, ...]] | None
 
 
 class Rule(NamedTuple):
@@ -248,7 +248,12 @@ def step(
 
     nothing = [None] * len(noise)
     given = zip(
-        noise, slope, state.position, state.momentum or nothing, state.square or nothing, strict=True
+        noise,
+        slope,
+        state.position,
+        state.momentum or nothing,
+        state.square or nothing,
+        strict=True,
     )
     fields = zip(*(move(*parts) for parts in given), strict=True)
     return StochasticState(*(None if field[0] is None else list(field) for field in fields))
