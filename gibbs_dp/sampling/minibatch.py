@@ -36,6 +36,7 @@ from gibbs_dp.sampling.kernels.stochastic import (
     Cyclical,
     Numbers,
     Rule,
+    StateInParts,
     StochasticLangevin,
     StochasticState,
 )
@@ -69,38 +70,42 @@ def _walk_of(
         loss = numbers.num_rows / losses.shape[0] * total(losses)
         return gamma * loss - posterior.log_prior_unconstrained(parts), loss
 
-    def one(
-        _: Array, carry: tuple[MinibatchState, Float[Array, " chains"]]
-    ) -> tuple[MinibatchState, Float[Array, " chains"]]:
-        now, _ = carry
-        is_learning = now.num_steps < learn_until
-        num_learnt = now.num_learnt + is_learning.astype(now.num_steps.dtype)
+    num_chains, dim = state.chains.position.shape
+    dtype = state.chains.position.dtype
 
-        def move(words: UInt32[Array, 2], chain: StochasticState) -> tuple[StochasticState, Array]:
-            noise_key, batch_key = jax.random.split(step_key(words, now.num_steps))
+    def one(_: Array, carry: tuple[StateInParts, Array, Array, Array]) -> Any:
+        chains, count, num_learnt, _loss = carry
+        is_learning = count < learn_until
+        num_learnt = num_learnt + is_learning.astype(num_learnt.dtype)
+
+        def move(words: UInt32[Array, 2], chain: StateInParts) -> tuple[StateInParts, Array]:
+            noise_key, batch_key = jax.random.split(step_key(words, count))
             rows = data
             if batch_size is not None:
                 rows = fixed_batch(batch_key, data, n, batch_size, dtype).data
             slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
             noise = posterior.split(normals_and_uniforms(noise_key, dim, 0, dtype)[0])
             moved = stochastic.step(
-                noise, chain, slope, rule, numbers, now.num_steps, is_learning, num_learnt
+                noise, chain, slope, rule, numbers, count, is_learning, num_learnt
             )
             return moved, loss
 
-        chains, loss = jax.vmap(move)(now.key, now.chains)
-        return MinibatchState(chains, now.key, now.num_steps + 1, num_learnt), loss
+        chains, loss = jax.vmap(move)(state.key, chains)
+        return chains, count + 1, num_learnt, loss
 
-    num_chains, dim = state.chains.position.shape
-    dtype = state.chains.position.dtype
-    begin = state._replace(chains=jax.tree.map(jax.vmap(posterior.split), state.chains))
+    def cut(field: Float[Array, "chains dim"] | None) -> Any:
+        return None if field is None else jax.vmap(posterior.split)(field)
+
+    def joined(parts: list[Array] | None) -> Any:
+        if parts is None:
+            return None
+        return jnp.concatenate([part.reshape(num_chains, -1) for part in parts], axis=1)
+
     unknown = jnp.full((num_chains,), jnp.nan, dtype)
-    end, loss = jax.lax.fori_loop(0, num_steps, one, (begin, unknown))
-    fields = [
-        field and jnp.concatenate([part.reshape(num_chains, -1) for part in field], axis=1)
-        for field in end.chains
-    ]
-    return end._replace(chains=StochasticState(*fields)), loss
+    begin = StateInParts(*map(cut, state.chains)), state.num_steps, state.num_learnt, unknown
+    end, count, num_learnt, loss = jax.lax.fori_loop(0, num_steps, one, begin)
+    chains = StochasticState(*map(joined, end))
+    return MinibatchState(chains, state.key, count, num_learnt), loss
 
 
 def _keep_of(

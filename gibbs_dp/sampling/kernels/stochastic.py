@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp.information import checks
 
@@ -82,13 +82,21 @@ Scale = Literal["none", "rmsprop"]
 
 
 class StochasticState(NamedTuple):
-    """Where a chain is, and what it carries on: flat vectors, or lists of their parts."""
+    """Where a chain is, and what it carries on."""
 
-    position: PyTree[Float[Array, ...]]
+    position: Float[Array, "*chains dim"]
     # In its own standard deviations, so that it outlasts a change of step; None: no momentum.
-    momentum: PyTree[Float[Array, ...]] | None
+    momentum: Float[Array, "*chains dim"] | None
     # Running mean of squared gradients a row; None without a preconditioner.
-    square: PyTree[Float[Array, ...]] | None
+    square: Float[Array, "*chains dim"] | None
+
+
+class StateInParts(NamedTuple):
+    """The same, each vector cut into arrays of the parameter's shapes."""
+
+    position: list[Array]
+    momentum: list[Array] | None
+    square: list[Array] | None
 
 
 class Rule(NamedTuple):
@@ -208,18 +216,18 @@ def init(position: Float[Array, "*chains dim"], rule: Rule) -> StochasticState:
 
 def step(
     noise: list[Array],
-    state: StochasticState,
+    state: StateInParts,
     slope: list[Array],
     rule: Rule,
     numbers: Numbers,
     count: Int[Array, ""],
     is_learning: Bool[Array, ""],
     num_learnt: Int[Array, ""],
-) -> StochasticState:
+) -> StateInParts:
     """Make one step along an estimate of the gradient; see `StochasticLangevin`.
 
-    Noise (standard normals), slope and state are lists of like parts: joined to one vector and cut
-    again at every step, they would cost a GPU a third of it. ``count`` steps came before;
+    Noise (standard normals), slope and state are in parts: joined to one vector and cut again at
+    every step, they would cost a GPU a tenth of it. ``count`` steps came before;
     ``num_learnt``, this one included where ``is_learning``, are in the running mean of squares.
     """
     dtype = noise[0].dtype
@@ -255,5 +263,9 @@ def step(
         state.square or nothing,
         strict=True,
     )
-    fields = zip(*(move(*parts) for parts in given), strict=True)
-    return StochasticState(*(None if field[0] is None else list(field) for field in fields))
+    positions, momenta, squares = map(list, zip(*(move(*parts) for parts in given), strict=True))
+    return StateInParts(
+        positions,
+        None if state.momentum is None else momenta,
+        None if state.square is None else squares,
+    )
