@@ -77,6 +77,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         draws.STUCK_CHAINS,
         draws.DIVERGED_CHAINS,
         draws.BIASED_STEPS,
+        draws.STEP_BIAS,
         draws.ROUNDED_LOSSES,
         draws.DRAWS_AT_AN_END,
         draws.HEAVY_TAILS,

@@ -55,6 +55,14 @@ BIASED_STEPS = Caution(
     "steps and the smaller their batches. The share is an estimate and no bound.",
     "Lower the step size, raise the batch size, use control_variate=True, or use HMC.",
 )
+STEP_BIAS = Caution(
+    "step-bias",
+    "beside half the step, this one puts a kept number's mean or sd off by {share:.2f} sd; "
+    "halve step_size or double batch_size, and look again.",
+    "Chains on minibatches have no acceptance step: to leading order their bias is proportional to "
+    "the step, so that twice the difference to half the step tells it. It is an estimate.",
+    "Halve step_size, with twice the thinning, or double batch_size.",
+)
 R_HAT = Caution(
     "r-hat",
     "R-hat reaches {worst:.3f}: the chains disagree (several modes, a funnel, or too short); "
@@ -141,6 +149,7 @@ CAUTIONS = (
     STUCK_CHAINS,
     DIVERGED_CHAINS,
     BIASED_STEPS,
+    STEP_BIAS,
     ROUNDED_LOSSES,
     DRAWS_AT_AN_END,
     HEAVY_TAILS,

@@ -214,6 +214,7 @@ def sample_minibatches(
     thinning: int = 20,
     init: PyTree | None = None,
     keep: Callable[[Any], Any] | None = None,
+    num_halved: int = 0,
     num_rows: int | None = None,
     continue_from: MinibatchDraws | MinibatchState | str | os.PathLike[str] | None = None,
     progress: bool = True,
@@ -222,7 +223,7 @@ def sample_minibatches(
 
     There is no search for a mode, no pass over all rows and no acceptance step. In memory are
     chains times parameters, and what ``keep`` returns. Draws are biased by the step and by the
-    minibatch: halve the step, double the batch, and compare. No privacy guarantee applies to them.
+    minibatch: ``num_halved=`` tells by how much. No privacy guarantee applies to them.
 
     Parameters
     ----------
@@ -259,6 +260,11 @@ def sample_minibatches(
         ``keep(theta)``, a pytree of arrays: what is kept of a draw, such as predictions. None: the
         parameter itself. It is compiled once: define it outside of loops, as a new function is
         compiled anew.
+    num_halved
+        Draws of each chain that are made after the others with half the step, twice as many steps
+        apart, half as many again being passed over first. The table tells from them by how much
+        the step and the minibatch, whose noise works through it, put off means and standard
+        deviations of what is kept: see `MinibatchDraws.step_bias`. 0: none.
     num_rows
         Of batches: ``n``, the rows of the whole dataset.
     continue_from
@@ -270,7 +276,8 @@ def sample_minibatches(
     Returns
     -------
     MinibatchDraws
-        With ``warnings`` where kept numbers disagree between chains, or are not finite.
+        With ``warnings`` where kept numbers disagree between chains, are not finite, or are biased
+        by the step.
 
     Raises
     ------
@@ -302,6 +309,14 @@ def sample_minibatches(
     batch_size = positive_count("batch_size", batch_size)
     num_samples = positive_count("num_samples", num_samples, least=4)
     thinning = positive_count("thinning", thinning)
+    num_halved = positive_count("num_halved", num_halved, least=0)
+    if 0 < num_halved < 4:
+        raise ValueError(f"num_halved: must be at least 4, or 0, got {num_halved}.")
+    if num_halved and callable(kernel.step_size):
+        raise ValueError(
+            "num_halved: a schedule has no one step to halve; give a number for step_size, that of "
+            "the schedule's end, say."
+        )
     cycle = kernel.step_size if isinstance(kernel.step_size, Cyclical) else None
     if cycle is not None and thinning > cycle.length - cycle.num_explored:
         raise ValueError(
@@ -333,11 +348,11 @@ def sample_minibatches(
     run = _Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws)
 
     gaps = _gaps(cycle, int(old.num_steps) + num_warmup, thinning, num_samples)
-    state, chains = old, old.chains.position.shape[0]
-    kept = jax.tree.map(lambda s: np.empty((chains, num_samples, *s.shape[1:]), s.dtype), shapes)
-    losses = np.empty((chains, num_samples), temperature.dtype)
-    with _bar(num_warmup + sum(gaps), progress) as bar:
-        loss = np.zeros((1, chains))
+    num_passed = -(-num_halved // 2)
+    gaps_of_halved = [2 * thinning] * (num_passed + num_halved)
+    state, halved = old, None
+    with _bar(num_warmup + sum(gaps) + sum(gaps_of_halved), progress) as bar:
+        loss = np.zeros((1, old.chains.position.shape[0]))
         for part in _parts(num_warmup, thinning):
             state, _, loss = source.draws(run, state, [part])
             bar.update(part)
@@ -346,18 +361,12 @@ def sample_minibatches(
                 f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
                 "smaller step_size, or another init."
             )
-        first, count = 0, 1
-        while first < num_samples:
-            next_gaps, begin = gaps[first : first + count], time.monotonic()
-            state, found, loss = source.draws(run, state, next_gaps)
-            made = slice(first, first + len(next_gaps))
-            losses[:, made] = loss.T
-            for into, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
-                into[:, made] = np.moveaxis(leaf, 0, 1)
-            bar.update(sum(next_gaps))
-            first = made.stop
-            if time.monotonic() - begin < QUICK_SECONDS:
-                count = min(2 * count, most_draws)
+        state, kept, losses = _made(run, source, state, gaps, shapes, bar)
+        if num_halved:
+            half = numbers._replace(step_size=numbers.step_size / 2)
+            run = run._replace(numbers=half)
+            _, found, _ = _made(run, source, state, gaps_of_halved, shapes, bar)
+            halved = jax.tree.map(lambda leaf: leaf[:, num_passed:], found)
     settings = {
         "kernel": repr(kernel),
         "keep": None if keep is None else getattr(keep, "__name__", type(keep).__name__),
@@ -366,7 +375,34 @@ def sample_minibatches(
         "num_warmup": num_warmup,
         "thinning": thinning,
     }
-    return MinibatchDraws(kept, losses, state, gamma, settings)
+    return MinibatchDraws(kept, losses, state, gamma, settings, halved)
+
+
+def _made(
+    run: _Run,
+    source: _Arrays | _Batches,
+    state: MinibatchState,
+    gaps: list[int],
+    shapes: PyTree,
+    bar: Any,
+) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "chains draws"]]:
+    """Make draws, more of them a call while calls are quick."""
+    lead = state.chains.position.shape[0], len(gaps)
+    kept = jax.tree.map(lambda s: np.empty((*lead, *s.shape[1:]), s.dtype), shapes)
+    losses = np.empty(lead, run.gamma.dtype)
+    first, count = 0, 1
+    while first < len(gaps):
+        next_gaps, begin = gaps[first : first + count], time.monotonic()
+        state, found, loss = source.draws(run, state, next_gaps)
+        made = slice(first, first + len(next_gaps))
+        losses[:, made] = loss.T
+        for into, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
+            into[:, made] = np.moveaxis(leaf, 0, 1)
+        bar.update(sum(next_gaps))
+        first = made.stop
+        if time.monotonic() - begin < QUICK_SECONDS:
+            count = min(2 * count, run.most_draws)
+    return state, kept, losses
 
 
 def _check_kernel(kernel: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,7 @@ from gibbs_dp.sampling.cautions import (
     FEW_EFFECTIVE_DRAWS,
     R_HAT,
     RHAT_LIMIT,
+    STEP_BIAS,
 )
 from gibbs_dp.sampling.diagnostics import coordinates, describe, named_leaves
 from gibbs_dp.sampling.kernels.stochastic import StochasticState
@@ -56,6 +57,9 @@ class MinibatchState(NamedTuple):
 # Kept numbers up to which diagnostics are computed unasked, and described at a time.
 FEW_NUMBERS, NUMBERS_AT_ONCE = 512, 2**22
 LABELS = {"gibbs_dp_kind": "minibatch draws", "format": 1}
+ONE_ARRAY = ({"kept"}, {"theta"})
+# A bias of this many sd is warned of where it is so many standard errors, of 512 numbers at most.
+BIAS_LIMIT, SURE = 0.1, 5.0
 LONGER = "raise num_warmup, thinning or num_samples, or keep what identifies the function"
 
 
@@ -64,6 +68,8 @@ class _Saved(NamedTuple):
     loss: Float[np.ndarray, "chains draws"]
     kept: np.ndarray  # bytes of all leaves
     layout: str  # their names, types and shapes
+    halved: np.ndarray
+    layout_of_halved: str
     gamma: float
     settings: str
 
@@ -84,6 +90,8 @@ class MinibatchDraws(Result):
         Inverse temperature that was sampled.
     settings
         How, as plain numbers and strings.
+    halved
+        What was kept at half the step, to tell the step's bias by; None: nothing.
     """
 
     kept: PyTree
@@ -91,13 +99,17 @@ class MinibatchDraws(Result):
     state: MinibatchState
     gamma: float
     settings: dict[str, Any]
+    halved: PyTree | None = None
 
     @property
     def named(self) -> dict[str, np.ndarray]:
         """Leaves of what was kept, by name; a single array that ``keep`` made is ``kept``."""
-        found = {name: np.asarray(leaf) for name, leaf in named_leaves(self.kept)}
-        is_single = hasattr(self.kept, "shape") and self.settings["keep"] is not None
-        return {"kept": np.asarray(self.kept)} if is_single else found
+        return self._named(self.kept)
+
+    def _named(self, kept: PyTree) -> dict[str, np.ndarray]:
+        found = {name: np.asarray(leaf) for name, leaf in named_leaves(kept)}
+        is_single = hasattr(kept, "shape") and self.settings["keep"] is not None
+        return {"kept": np.asarray(kept)} if is_single else found
 
     @property
     def num_coordinates(self) -> int:
@@ -107,20 +119,54 @@ class MinibatchDraws(Result):
     @cached_property
     def _columns(self) -> dict[str, np.ndarray]:
         """Describe all numbers, some at a time."""
+        return self._of_all(lambda values, *_: describe(values))
+
+    def _of_all(self, function: Callable[..., dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         size = max(1, NUMBERS_AT_ONCE // self.loss.size)
+        others = {} if self.halved is None else self._named(self.halved)
         parts = []
-        for leaf in self.named.values():
-            flat = leaf.reshape(*self.loss.shape, -1).astype(float)
-            starts = range(0, flat.shape[2], size)
-            parts += [describe(flat[..., first : first + size]) for first in starts]
+        for name, leaf in self.named.items():
+            values = [_flat(leaf), *([_flat(others[name])] if others else [])]
+            starts = range(0, values[0].shape[2], size)
+            parts += [function(*(a[..., first : first + size] for a in values)) for first in starts]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    @cached_property
+    def step_bias(self) -> dict[str, Float[np.ndarray, " numbers"]]:
+        """What the step and the minibatch add to mean and sd of each kept number, with errors.
+
+        Twice the difference to draws of half the step: to leading order the bias of both is
+        proportional to the step. ``mean`` and ``sd`` are in units of the number, ``mean_se`` and
+        ``sd_se`` their standard errors from effective draws. Needs ``num_halved=``.
+
+        Raises
+        ------
+        ValueError
+            If there are no such draws.
+        """
+        if self.halved is None:
+            raise ValueError(
+                "step_bias: no draws were made at half the step; give num_halved=100 to "
+                "sample_minibatches."
+            )
+        return self._of_all(_step_bias)
+
     def to_dataframe(self) -> pd.DataFrame:
-        """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat of each kept number."""
+        """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat of each kept number.
+
+        With ``num_halved=`` also `step_bias`: ``bias``, ``bias_se``, ``sd_bias``, ``sd_bias_se``.
+        """
         import pandas as pd  # slow to import
 
         names = pd.Index(list(coordinates(self.named, 2)), name="parameter")
-        return pd.DataFrame(self._columns, index=names)
+        return pd.DataFrame(self._shown, index=names)
+
+    @property
+    def _shown(self) -> dict[str, np.ndarray]:
+        if self.halved is None:
+            return self._columns
+        titles = {"mean": "bias", "mean_se": "bias_se", "sd": "sd_bias", "sd_se": "sd_bias_se"}
+        return self._columns | {titles[name]: found for name, found in self.step_bias.items()}
 
     @property
     def warnings(self) -> tuple[Warned, ...]:
@@ -131,7 +177,19 @@ class MinibatchDraws(Result):
             found.append(R_HAT(worst=float(np.nanmax(r_hat)), remedy=LONGER))
         if np.isfinite(ess).any() and not np.nanmin(ess) >= ESS_LIMIT:
             found.append(FEW_EFFECTIVE_DRAWS(fewest=float(np.nanmin(ess)), remedy=LONGER))
+        share = 0.0 if self.halved is None else self._largest_bias()
+        if share > BIAS_LIMIT:
+            found.append(STEP_BIAS(share=share))
         return tuple(found)
+
+    def _largest_bias(self) -> float:
+        """Largest bias in sd that chance does not explain; 0 where it may explain all."""
+        bias, sd = self.step_bias, np.maximum(self._columns["sd"], np.finfo(float).tiny)
+        found = [
+            np.where(np.abs(bias[name]) > SURE * bias[f"{name}_se"], np.abs(bias[name]) / sd, 0.0)
+            for name in ("mean", "sd")
+        ]
+        return float(np.max(found))
 
     def _head(self) -> str:
         chains, draws = self.loss.shape
@@ -141,7 +199,7 @@ class MinibatchDraws(Result):
 
     def _table(self, most: int | None = None) -> TextTable:
         most = MOST_LINES if most is None else most
-        columns, names = self._columns, coordinates(self.named, 2)
+        columns, names = self._shown, coordinates(self.named, 2)
         rows = [
             [name, *(f"{values[i]:.4g}" for values in columns.values())]
             for i, name in zip(range(most), names, strict=False)
@@ -151,6 +209,8 @@ class MinibatchDraws(Result):
 
     def _remarks(self) -> Remarks:
         found = [("WARNING", str(text)) for text in self.warnings]
+        if self.halved is None:
+            found.append(("note", "bias of step and minibatch: num_halved=100 would tell it."))
         if self.num_coordinates > MOST_LINES:
             found.append(("note", f"the first {MOST_LINES} are shown; to_dataframe() has all."))
         return found
@@ -168,18 +228,46 @@ class MinibatchDraws(Result):
         OSError
             If the folder cannot be written.
         """
-        leaves = self.named
-        layout = [[name, leaf.dtype.str, list(leaf.shape)] for name, leaf in leaves.items()]
-        content = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves.values())
         record = _Saved(
             self.state,
             self.loss,
-            np.frombuffer(content, np.uint8),
-            json.dumps(layout),
+            *_packed(self.named),
+            *_packed({} if self.halved is None else self._named(self.halved)),
             self.gamma,
             json.dumps(self.settings),
         )
         io.save_record(path, record, LABELS)
+
+
+def _flat(leaf: np.ndarray) -> Float[np.ndarray, "chains draws numbers"]:
+    return leaf.reshape(*leaf.shape[:2], -1).astype(float)
+
+
+def _step_bias(
+    values: Float[np.ndarray, "chains draws numbers"],
+    halved: Float[np.ndarray, "chains halved numbers"],
+) -> dict[str, Float[np.ndarray, " numbers"]]:
+    whole, half = _moments(values), _moments(halved)
+    return {
+        "mean": 2.0 * (whole["mean"] - half["mean"]),
+        "mean_se": 2.0 * np.hypot(whole["mean_se"], half["mean_se"]),
+        "sd": 2.0 * (whole["sd"] - half["sd"]),
+        "sd_se": 2.0 * np.hypot(whole["sd_se"], half["sd_se"]),
+    }
+
+
+def _moments(values: Float[np.ndarray, "chains draws numbers"]) -> dict[str, np.ndarray]:
+    """Mean and sd with their errors; that of the sd is its square's, over twice itself."""
+    of_mean = describe(values)
+    of_square = describe((values - of_mean["mean"]) ** 2)
+    sd = np.sqrt(of_square["mean"])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "mean": of_mean["mean"],
+            "sd": sd,
+            "mean_se": of_mean["sd"] / np.sqrt(of_mean["ess"]),
+            "sd_se": of_square["sd"] / np.sqrt(of_square["ess"]) / (2.0 * sd),
+        }
 
 
 def diverged(draws: MinibatchDraws) -> list[Warned]:
@@ -224,6 +312,7 @@ def load_minibatch_draws(path: str | os.PathLike[str]) -> MinibatchDraws:
         ) from error
     try:
         kept = _unpacked(saved.kept.tobytes(), io.parse_json(saved.layout, list))
+        halved = _unpacked(saved.halved.tobytes(), io.parse_json(saved.layout_of_halved, list))
         settings = io.parse_json(saved.settings, dict)
         state = saved.state  # in NumPy: JAX might make its numbers shorter
         (chains, _), lead = state.chains.position.shape, saved.loss.shape
@@ -233,13 +322,27 @@ def load_minibatch_draws(path: str | os.PathLike[str]) -> MinibatchDraws:
             raise ValueError("its chains do not agree in size")
         if any(leaf.shape[:2] != lead for leaf in kept.values()):
             raise ValueError("what it keeps is no table of chains and draws")
+        if halved and {n: (a.shape[0], a.shape[2:]) for n, a in halved.items()} != {
+            n: (a.shape[0], a.shape[2:]) for n, a in kept.items()
+        }:
+            raise ValueError("what it keeps of half the step is something else")
+        if not kept:
+            raise ValueError("it keeps nothing")
         if "keep" not in settings:
             raise ValueError("its settings are not complete")
     except (KeyError, TypeError, ValueError) as error:
         raise io.DamagedFileError(f"{os.fspath(path)}: damaged ({io.reason(error)}).") from error
-    is_single = set(kept) in ({"kept"}, {"theta"})
-    found = next(iter(kept.values())) if is_single else kept
-    return MinibatchDraws(found, saved.loss, state, saved.gamma, settings)
+    found = [
+        None if not each else next(iter(each.values())) if set(each) in ONE_ARRAY else each
+        for each in (kept, halved)
+    ]
+    return MinibatchDraws(found[0], saved.loss, state, saved.gamma, settings, found[1])
+
+
+def _packed(leaves: dict[str, np.ndarray]) -> tuple[np.ndarray, str]:
+    layout = [[name, leaf.dtype.str, list(leaf.shape)] for name, leaf in leaves.items()]
+    content = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves.values())
+    return np.frombuffer(content, np.uint8), json.dumps(layout)
 
 
 def _unpacked(content: bytes, layout: list[Any]) -> dict[str, np.ndarray]:
@@ -251,6 +354,6 @@ def _unpacked(content: bytes, layout: list[Any]) -> dict[str, np.ndarray]:
         end = start + dtype.itemsize * math.prod(shape)
         found[str(name)] = np.frombuffer(bytearray(content[start:end]), dtype).reshape(shape)
         start = end
-    if start != len(content) or not found:
+    if start != len(content):
         raise ValueError("its arrays are not as long as they should be")
     return found

@@ -16,6 +16,7 @@ import optax
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp._cautions import names_of
 from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.io import DamagedFileError
 from gibbs_dp.sampling import minibatch
@@ -266,6 +267,58 @@ def test_large_networks_take_the_same_steps(monkeypatch):
     monkeypatch.setattr(minibatch, "MANY_WEIGHTS", 1)
     many = run(gdp.StochasticLangevin(0.01, 0.5), **settings)
     np.testing.assert_allclose(few.kept, many.kept, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("friction", [1.0, 0.3])
+def test_half_the_step_tells_the_bias_of_the_step_with_honest_errors(friction):
+    """200 independent coordinates: 95% intervals cover in 95% of 200, +- 4 standard errors, 6.2%.
+
+    Every standard deviation is 1 / sqrt(precision) times the same factor, every mean unbiased.
+    """
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(200), 2.0)
+    )
+    data = np.random.default_rng(5).normal(size=(20, 200)).astype(np.float32)
+    h = 0.6 / PRECISION
+    draws = run(
+        gdp.StochasticLangevin(h, friction),
+        data,
+        posterior=posterior,
+        num_samples=600,
+        num_halved=300,
+        thinning=5,
+        num_chains=4,
+        key=8,
+    )
+    whole, half = (stationary(step, friction) ** 0.5 for step in (h, h / 2))
+    bias, wanted = draws.step_bias, 2 * (whole - half)
+    for found, se, truth in (("mean", "mean_se", 0.0), ("sd", "sd_se", wanted)):
+        z = (bias[found] - truth) / bias[se]
+        assert abs(np.mean(np.abs(z) < 1.96) - 0.95) < 0.062
+        assert abs(z.mean()) < 4 / 200**0.5
+    # What it estimates: the bias of the step, to a fifth of it at a step as long as this one.
+    assert wanted == pytest.approx(whole - PRECISION**-0.5, rel=0.2)
+    assert list(draws.to_dataframe().columns[-4:]) == ["bias", "bias_se", "sd_bias", "sd_bias_se"]
+    assert "step-bias" in names_of(draws.warnings) or friction < 1.0  # 16% there
+
+
+def test_half_the_step_leaves_the_chains_as_they_were(tmp_path):
+    kernel = gdp.StochasticLangevin(0.01, 0.5, preconditioner="rmsprop")
+    settings = {"num_samples": 4, "thinning": 2, "batch_size": 5, "num_warmup": 50}
+    plain = run(kernel, **settings)
+    draws = run(kernel, num_halved=5, **settings)
+    np.testing.assert_array_equal(draws.kept, plain.kept)
+    jax.tree.map(np.testing.assert_array_equal, draws.state, plain.state)
+    assert draws.halved.shape == (2, 5, 1)
+    draws.save(tmp_path / "draws.npz")
+    loaded = gdp.load_minibatch_draws(tmp_path / "draws.npz")
+    np.testing.assert_array_equal(loaded.halved, draws.halved)
+    for name, values in draws.step_bias.items():
+        np.testing.assert_array_equal(loaded.step_bias[name], values)
+    with pytest.raises(ValueError, match="num_halved=100"):
+        _ = plain.step_bias
+    assert "num_halved" in str(plain)
+    assert "step-bias" not in names_of(draws.warnings)
 
 
 def test_nothing_is_compiled_for_other_numbers_or_rows():
