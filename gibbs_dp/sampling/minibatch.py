@@ -6,196 +6,53 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp._cautions import DrawsWarning, warns
-from gibbs_dp._jaxlib.compile import make_room, on_default_backend
-from gibbs_dp._jaxlib.precision import total
+from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.check import (
     as_key,
-    check_dataset,
-    check_examples,
     check_gamma,
     check_posterior,
     names_keywords,
     positive_count,
 )
-from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import stochastic
-from gibbs_dp.sampling.kernels.langevin import fixed_batch
-from gibbs_dp.sampling.kernels.stochastic import (
-    Cyclical,
-    Numbers,
-    Rule,
-    StateInParts,
-    StochasticLangevin,
-    StochasticState,
-)
+from gibbs_dp.sampling.kernels.stochastic import Cyclical, Rule, StochasticLangevin
 from gibbs_dp.sampling.minibatch_draws import (
     MinibatchDraws,
     MinibatchState,
     load_minibatch_draws,
     told,
 )
-from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
-
-# The programs: many steps of all chains, and what is kept of where they are.
-
-
-def _walk_of(
-    posterior: GibbsPosterior,
-    rule: Rule,
-    batch_size: int | None,
-    data: PyTree,
-    state: MinibatchState,
-    gamma: Float[Array, ""],
-    numbers: Numbers,
-    num_steps: Int[Array, ""],
-    learn_until: Int[Array, ""],
-) -> tuple[MinibatchState, Float[Array, " chains"]]:
-    """Make steps; return estimates of the total loss before the last. None: all rows at each."""
-    n = num_examples(data)
-
-    def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
-        losses = posterior.losses(posterior.constrain(parts), rows)
-        loss = numbers.num_rows / losses.shape[0] * total(losses)
-        return gamma * loss - posterior.log_prior_unconstrained(parts), loss
-
-    num_chains, dim = state.chains.position.shape
-    dtype = state.chains.position.dtype
-
-    def one(_: Array, carry: tuple[StateInParts, Array, Array, Array]) -> Any:
-        chains, count, num_learnt, _loss = carry
-        is_learning = count < learn_until
-        num_learnt = num_learnt + is_learning.astype(num_learnt.dtype)
-
-        def move(words: UInt32[Array, 2], chain: StateInParts) -> tuple[StateInParts, Array]:
-            noise_key, batch_key = jax.random.split(step_key(words, count))
-            rows = data
-            if batch_size is not None:
-                rows = fixed_batch(batch_key, data, n, batch_size, dtype).data
-            slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
-            noise = posterior.split(normals_and_uniforms(noise_key, dim, 0, dtype)[0])
-            moved = stochastic.step(
-                noise, chain, slope, rule, numbers, count, is_learning, num_learnt
-            )
-            return moved, loss
-
-        chains, loss = jax.vmap(move)(state.key, chains)
-        return chains, count + 1, num_learnt, loss
-
-    def cut(field: Float[Array, "chains dim"] | None) -> Any:
-        return None if field is None else jax.vmap(posterior.split)(field)
-
-    def joined(parts: list[Array] | None) -> Any:
-        if parts is None:
-            return None
-        return jnp.concatenate([part.reshape(num_chains, -1) for part in parts], axis=1)
-
-    unknown = jnp.full((num_chains,), jnp.nan, dtype)
-    begin = StateInParts(*map(cut, state.chains)), state.num_steps, state.num_learnt, unknown
-    end, count, num_learnt, loss = jax.lax.fori_loop(0, num_steps, one, begin)
-    chains = StochasticState(*map(joined, end))
-    return MinibatchState(chains, state.key, count, num_learnt), loss
-
-
-def _keep_of(
-    posterior: GibbsPosterior,
-    keep: Callable[[Any], Any] | None,
-    positions: Float[Array, "chains dim"],
-) -> PyTree:
-    def one(u: Float[Array, " dim"]) -> PyTree:
-        theta = posterior.constrain(u)
-        return theta if keep is None else keep(theta)
-
-    return jax.vmap(one)(positions)
-
-
-def _begin_of(
-    posterior: GibbsPosterior, num_chains: int, key: PRNGKeyArray, init: PyTree | None
-) -> tuple[Float[Array, "chains dim"], UInt32[Array, "chains 2"], Bool[Array, ""]]:
-    """Return where chains begin, their keys, and whether the prior's support holds these places."""
-    start_key, key = jax.random.split(key)
-    words = jax.random.bits(key, (num_chains, 2), jnp.uint32)
-    if init is None:
-        positions = jax.vmap(posterior.initial)(jax.random.split(start_key, num_chains))
-        return positions, words, jnp.asarray(True)
-    positions = jax.vmap(posterior.unconstrain)(init)
-    is_inside = jax.vmap(posterior.prior.contains)(init).all() & jnp.isfinite(positions).all()
-    return positions, words, is_inside
-
-
-def _draws_of(
-    posterior: GibbsPosterior,
-    rule: Rule,
-    batch_size: int | None,
-    keep: Callable[[Any], Any] | None,
-    data: PyTree,
-    state: MinibatchState,
-    gamma: Float[Array, ""],
-    numbers: Numbers,
-    gaps: Int[Array, " draws"],
-    num_draws: Int[Array, ""],
-    learn_until: Int[Array, ""],
-) -> tuple[MinibatchState, PyTree, Float[Array, "draws chains"]]:
-    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has an axis of draws first."""
-
-    def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
-        now, kept, losses = carry
-        now, loss = _walk_of(
-            posterior, rule, batch_size, data, now, gamma, numbers, gaps[i], learn_until
-        )
-        found = _keep_of(posterior, keep, now.chains.position)
-        kept = jax.tree.map(lambda into, leaf: into.at[i].set(leaf), kept, found)
-        return now, kept, losses.at[i].set(loss)
-
-    position = state.chains.position
-    shapes = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), position)
-    kept = jax.tree.map(lambda s: jnp.zeros((len(gaps), *s.shape), s.dtype), shapes)
-    losses = jnp.zeros((len(gaps), position.shape[0]), position.dtype)
-    return jax.lax.fori_loop(0, num_draws, one, (state, kept, losses))
-
-
-_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "keep")
-_walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size")
-_keep = on_default_backend(_keep_of, "posterior", "keep")
-_begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
-# Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
-_draws_of_many = on_default_backend(
-    _draws_of, "posterior", "rule", "batch_size", "keep", is_quick=True
+from gibbs_dp.sampling.minibatch_steps import (
+    MOST_BYTES,
+    MOST_DRAWS,
+    QUICK_SECONDS,
+    Arrays,
+    Batches,
+    Run,
+    begin,
+    shapes_of_kept,
+    source_of,
 )
-MANY_WEIGHTS = 2**18
-
 
 # The run.
 
 DEFAULT_WARMUP, DEFAULT_CHAINS = 1000, 2
 # Parts of the warmup, for the bar.
 NUM_PARTS = 20
-# Draws of one call, which has its price on a GPU: so many more while a call is quick, while what
-# they keep stays small.
-MOST_DRAWS, QUICK_SECONDS, MOST_BYTES = 16, 0.1, 2**24
-
-
-class _Run(NamedTuple):
-    """What all calls of a run have in common."""
-
-    posterior: GibbsPosterior
-    rule: Rule
-    keep: Callable[[Any], Any] | None
-    gamma: Float[Array, ""]
-    numbers: Numbers
-    learn_until: Int[Array, ""]
-    most_draws: int
+# From one writing of the file to the next.
+STORE_SECONDS = 30.0
 
 
 @names_keywords
@@ -217,6 +74,7 @@ def sample_minibatches(
     num_halved: int = 0,
     num_rows: int | None = None,
     continue_from: MinibatchDraws | MinibatchState | str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> MinibatchDraws:
     """Run chains on minibatches, for networks and tables of many rows: SGLD, SGHMC, in cycles.
@@ -270,6 +128,11 @@ def sample_minibatches(
     continue_from
         Draws, their ``state`` or a file, whose chains go on. With arrays for data and everything
         else the same, the draws are bit for bit those of a run that was not interrupted.
+    store
+        A file that the run is kept in: written every half minute, when it is interrupted and at
+        its end, as by `MinibatchDraws.save`. The same call goes on from there, whatever ended the
+        first; with arrays for data to the same draws, bit for bit. Data, loss and prior are not
+        looked at: give the same.
     progress
         Show a bar in terminals and notebooks; elsewhere nothing is printed.
 
@@ -282,8 +145,8 @@ def sample_minibatches(
     Raises
     ------
     ValueError
-        For arguments that make no sense or do not fit together, batches that run out, and where
-        all chains diverge in warmup.
+        For arguments that make no sense or do not fit together, batches that run out, where all
+        chains diverge in warmup, and where ``store`` holds another run.
 
     Examples
     --------
@@ -334,39 +197,19 @@ def sample_minibatches(
             "num_warmup: the preconditioner is learnt in warmup; give at least some hundred steps."
         )
     make_room()
-    source = _source(posterior, data, batch_size, num_rows)
+    source = source_of(posterior, data, batch_size, num_rows)
     numbers = kernel.numbers(source.num_rows)
     if old is None:
         wanted = DEFAULT_CHAINS if num_chains is None else num_chains
         count = positive_count("num_chains", wanted)
         old = _fresh_state(posterior, rule, as_key(key), count, init)
-    shapes = _shapes_of_kept(posterior, keep, old)
+    shapes = shapes_of_kept(posterior, keep, old)
     learn_until = jnp.asarray(np.int32(int(old.num_steps) + num_warmup))
     temperature = jnp.asarray(gamma, old.chains.position.dtype)
     bytes_a_draw = sum(math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(shapes))
     most_draws = min(MOST_DRAWS, max(1, MOST_BYTES // bytes_a_draw))
-    run = _Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws)
+    run = Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws)
 
-    gaps = _gaps(cycle, int(old.num_steps) + num_warmup, thinning, num_samples)
-    num_passed = -(-num_halved // 2)
-    gaps_of_halved = [2 * thinning] * (num_passed + num_halved)
-    state, halved = old, None
-    with _bar(num_warmup + sum(gaps) + sum(gaps_of_halved), progress) as bar:
-        loss = np.zeros((1, old.chains.position.shape[0]))
-        for part in _parts(num_warmup, thinning):
-            state, _, loss = source.draws(run, state, [part])
-            bar.update(part)
-        if not np.isfinite(loss).any():
-            raise ValueError(
-                f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
-                "smaller step_size, or another init."
-            )
-        state, kept, losses = _made(run, source, state, gaps, shapes, bar)
-        if num_halved:
-            half = numbers._replace(step_size=numbers.step_size / 2)
-            run = run._replace(numbers=half)
-            _, found, _ = _made(run, source, state, gaps_of_halved, shapes, bar)
-            halved = jax.tree.map(lambda leaf: leaf[:, num_passed:], found)
     settings = {
         "kernel": repr(kernel),
         "keep": None if keep is None else getattr(keep, "__name__", type(keep).__name__),
@@ -375,34 +218,135 @@ def sample_minibatches(
         "num_warmup": num_warmup,
         "thinning": thinning,
     }
-    return MinibatchDraws(kept, losses, state, gamma, settings, halved)
+    warm = int(old.num_steps) + num_warmup
+    gaps = _gaps(cycle, warm, thinning, num_samples)
+    num_passed = -(-num_halved // 2)
+    gaps_of_halved = [2 * thinning] * (num_passed + num_halved)
+    made = _Made(old, shapes, len(gaps), gamma, settings, store)
+    if made.path is not None and made.path.exists():
+        made.go_on(old, gaps, warm)
+    steps = warm - int(old.num_steps) + sum(gaps) + sum(gaps_of_halved)
+    with _bar(steps, int(made.state.num_steps) - int(old.num_steps), progress) as bar, made:
+        for part in _parts(warm - int(made.state.num_steps), thinning):
+            state, _, _ = source.draws(run, made.state, [part])
+            made.add(state)
+            bar.update(part)
+        if not _is_alive(made.state):
+            raise ValueError(
+                f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
+                "smaller step_size, or another init."
+            )
+        _make(made, run, source, gaps, bar)
+        if num_halved:
+            half = numbers._replace(step_size=numbers.step_size / 2)
+            others = _Made(made.state, shapes, len(gaps_of_halved), gamma, settings, None)
+            _make(others, run._replace(numbers=half), source, gaps_of_halved, bar)
+            made.halved = jax.tree.map(lambda leaf: leaf[:, num_passed:], others.kept)
+    return made.draws()
 
 
-def _made(
-    run: _Run,
-    source: _Arrays | _Batches,
-    state: MinibatchState,
-    gaps: list[int],
-    shapes: PyTree,
-    bar: Any,
-) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "chains draws"]]:
-    """Make draws, more of them a call while calls are quick."""
-    lead = state.chains.position.shape[0], len(gaps)
-    kept = jax.tree.map(lambda s: np.empty((*lead, *s.shape[1:]), s.dtype), shapes)
-    losses = np.empty(lead, run.gamma.dtype)
-    first, count = 0, 1
-    while first < len(gaps):
-        next_gaps, begin = gaps[first : first + count], time.monotonic()
-        state, found, loss = source.draws(run, state, next_gaps)
-        made = slice(first, first + len(next_gaps))
-        losses[:, made] = loss.T
-        for into, leaf in zip(jax.tree.leaves(kept), jax.tree.leaves(found), strict=True):
-            into[:, made] = np.moveaxis(leaf, 0, 1)
+def _is_alive(state: MinibatchState) -> bool:
+    """Whether some chain has not diverged."""
+    return bool(np.isfinite(np.asarray(state.chains.position)).all(axis=1).any())
+
+
+class _Made:
+    """What was made of a run so far, in memory and in its file."""
+
+    def __init__(
+        self,
+        state: MinibatchState,
+        shapes: PyTree,
+        num_draws: int,
+        gamma: float,
+        settings: dict[str, Any],
+        path: str | os.PathLike[str] | None,
+    ) -> None:
+        lead = state.chains.position.shape[0], num_draws
+        self.state, self.num_draws, self.halved = state, 0, None
+        self.kept = jax.tree.map(lambda s: np.empty((*lead, *s.shape[1:]), s.dtype), shapes)
+        self.losses = np.empty(lead, state.chains.position.dtype)
+        self.path = None if path is None else Path(path)
+        if self.path is not None and (self.path.is_dir() or not self.path.parent.is_dir()):
+            raise ValueError(
+                f"store: {os.fspath(self.path)!r} cannot be written; give the name of a file in a "
+                "folder that there is."
+            )
+        self._gamma, self._settings, self._written = gamma, settings, time.monotonic()
+
+    def add(self, state: MinibatchState, kept: PyTree = None, loss: Any = None) -> None:
+        """Take draws, or none, and where the chains are after them."""
+        if kept is not None:
+            new = slice(self.num_draws, self.num_draws + len(loss))
+            self.losses[:, new] = loss.T
+            pairs = zip(jax.tree.leaves(self.kept), jax.tree.leaves(kept), strict=True)
+            for into, leaf in pairs:
+                into[:, new] = np.moveaxis(leaf, 0, 1)
+            self.num_draws = new.stop
+        self.state = state
+        if time.monotonic() - self._written > STORE_SECONDS:
+            self.save()
+
+    def draws(self) -> MinibatchDraws:
+        """Return them."""
+        kept = jax.tree.map(lambda leaf: leaf[:, : self.num_draws], self.kept)
+        losses = self.losses[:, : self.num_draws]
+        return MinibatchDraws(kept, losses, self.state, self._gamma, self._settings, self.halved)
+
+    def save(self) -> None:
+        """Write them to the file, if there is one, and some chain to go on with."""
+        if self.path is not None and _is_alive(self.state):
+            self.draws().save(self.path)
+        self._written = time.monotonic()
+
+    def __enter__(self) -> _Made:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.save()
+
+    def go_on(self, begun: MinibatchState, gaps: list[int], warm: int) -> None:
+        """Take what the file has, which must be of this run: begun there, with these settings."""
+        assert self.path is not None
+        found, mine = load_minibatch_draws(self.path), jax.tree.leaves(self.kept)
+        wanted = self._settings | {"gamma": self._gamma}
+        has = found.settings | {"gamma": found.gamma}
+        other = [name for name, value in wanted.items() if has.get(name) != value]
+        if not np.array_equal(found.state.key, begun.key):
+            other.append("key or num_chains")
+        if found.state.chains.position.dtype != begun.chains.position.dtype:
+            other.append("precision")
+        shapes = [(name, a.dtype, a.shape[2:]) for name, a in found.named.items()]
+        names = self.draws().named
+        if sorted(shapes) != sorted(
+            (name, a.dtype, a.shape[2:]) for name, a in zip(names, mine, strict=True)
+        ):
+            other.append("what is kept")
+        count, steps = found.loss.shape[1], int(found.state.num_steps)
+        if not other and count and steps != warm + sum(gaps[:count]):
+            other.append("steps before it" if count <= len(gaps) else "num_samples")
+        if other:
+            raise ValueError(
+                f"store: {os.fspath(self.path)!r} holds another run ({', '.join(other)}); give "
+                "the arguments of that one, or another file."
+            )
+        self.losses[:, :count] = found.loss
+        for name, into in zip(names, mine, strict=True):
+            into[:, :count] = found.named[name]
+        self.num_draws = count
+        self.state = jax.tree.map(jnp.asarray, found.state)
+
+
+def _make(made: _Made, run: Run, source: Arrays | Batches, gaps: list[int], bar: Any) -> None:
+    """Make the draws that are left, more of them a call while calls are quick."""
+    count = 1
+    while made.num_draws < len(gaps):
+        next_gaps = gaps[made.num_draws : made.num_draws + count]
+        since = time.monotonic()
+        made.add(*source.draws(run, made.state, next_gaps))
         bar.update(sum(next_gaps))
-        first = made.stop
-        if time.monotonic() - begin < QUICK_SECONDS:
+        if time.monotonic() - since < QUICK_SECONDS:
             count = min(2 * count, run.most_draws)
-    return state, kept, losses
 
 
 def _check_kernel(kernel: Any) -> None:
@@ -431,7 +375,7 @@ def _parts(num_steps: int, thinning: int) -> list[int]:
     return [min(size, num_steps - first) for first in range(0, num_steps, size)]
 
 
-def _bar(num_steps: int, is_shown: bool) -> Any:
+def _bar(num_steps: int, num_done: int, is_shown: bool) -> Any:
     from tqdm import TqdmWarning
 
     with warnings.catch_warnings():
@@ -439,7 +383,8 @@ def _bar(num_steps: int, is_shown: bool) -> Any:
         warnings.simplefilter("ignore", TqdmWarning)
         from tqdm.auto import tqdm
     # None: not in a pipe, nor in the log of a batch job.
-    return tqdm(total=num_steps, disable=None if is_shown else True, leave=False, unit="step")
+    is_hidden = None if is_shown else True
+    return tqdm(total=num_steps, initial=num_done, disable=is_hidden, leave=False, unit="step")
 
 
 # Where chains begin, and go on.
@@ -450,7 +395,7 @@ def _fresh_state(
 ) -> MinibatchState:
     if init is not None:
         init = _for_each_chain(posterior, num_chains, init)
-    positions, words, is_inside = _begin(posterior, num_chains, key, init)
+    positions, words, is_inside = begin(posterior, num_chains, key, init)
     if not bool(is_inside):
         raise ValueError("init: it is not inside the prior's support; give a point that is.")
     zero = jnp.asarray(np.int32(0))
@@ -527,142 +472,3 @@ def _check_state(
             "continue_from: its kernel had momentum or a preconditioner that this one has not, or "
             "the other way round; give a kernel of the same kind."
         )
-
-
-def _shapes_of_kept(
-    posterior: GibbsPosterior, keep: Callable[[Any], Any] | None, state: MinibatchState
-) -> PyTree:
-    try:
-        found = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), state.chains.position)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        raise ValueError(
-            f"keep: it cannot be evaluated at the prior's parameter, or returns no arrays "
-            f"({str(error).splitlines()[0]}); write keep(theta) -> arrays, in jax.numpy."
-        ) from error
-    if not jax.tree.leaves(found):
-        raise ValueError("keep: it returns no arrays; return what is to be kept of a draw.")
-    return found
-
-
-# Rows, drawn inside the program or given in batches.
-
-
-@dataclass(frozen=True)
-class _Arrays:
-    """All rows, from which the program draws."""
-
-    data: PyTree
-    num_rows: int
-    rows_a_step: int
-
-    def draws(
-        self, run: _Run, state: MinibatchState, gaps: list[int]
-    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
-        """Make draws so many steps apart, in one call."""
-        padded = np.zeros(run.most_draws, np.int32)
-        padded[: len(gaps)] = gaps
-        dim = state.chains.position.shape[1]
-        program = _draws if dim < MANY_WEIGHTS else _draws_of_many
-        state, kept, losses = program(
-            run.posterior,
-            run.rule,
-            None if self.rows_a_step == self.num_rows else self.rows_a_step,
-            run.keep,
-            self.data,
-            state,
-            run.gamma,
-            run.numbers,
-            jnp.asarray(padded),
-            jnp.asarray(np.int32(len(gaps))),
-            run.learn_until,
-        )
-        kept, losses = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(gaps)], (kept, losses))
-        return state, kept, losses
-
-
-class _Batches:
-    """Batches of equal size, one a step."""
-
-    def __init__(self, posterior: GibbsPosterior, batches: Iterable[PyTree], num_rows: int) -> None:
-        self._batches, self._iterator = batches, iter(batches)
-        self._posterior, self.num_rows, self._taken = posterior, num_rows, 0
-        self._first: PyTree | None = self._next()
-        check_dataset(posterior, self._first, needs_gradient=True)
-        self._shapes = _shapes(self._first)
-        self.rows_a_step = num_examples(self._first)
-        if self.rows_a_step > num_rows:
-            raise ValueError(
-                f"num_rows: a batch has {self.rows_a_step} rows, more than {num_rows}; give the "
-                "number of rows of the whole dataset."
-            )
-
-    def _next(self) -> PyTree:
-        found = next(self._iterator, None)
-        if found is None and self._batches is not self._iterator:  # another epoch
-            self._iterator = iter(self._batches)
-            found = next(self._iterator, None)
-        if found is None:
-            raise ValueError(
-                f"data: the batches ran out after {self._taken} steps; give an iterator that goes "
-                "on, or what can be iterated over again."
-            )
-        self._taken += 1
-        return as_examples(found)
-
-    def _checked(self) -> PyTree:
-        batch = self._next() if self._first is None else self._first
-        self._first = None
-        if _shapes(batch) != self._shapes:
-            raise ValueError(
-                f"data: batch {self._taken} has arrays of shapes {_shapes(batch)[1]} and the "
-                f"first {self._shapes[1]}; make them equal, and drop a last one that is short."
-            )
-        check_examples(self._posterior, batch)
-        return batch
-
-    def draws(
-        self, run: _Run, state: MinibatchState, gaps: list[int]
-    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
-        """Make draws so many steps apart, a call for each step."""
-        found: list[PyTree] = []
-        for gap in gaps:
-            loss: Any = None
-            for _ in range(gap):
-                state, loss = _walk(
-                    run.posterior,
-                    run.rule,
-                    None,
-                    self._checked(),
-                    state,
-                    run.gamma,
-                    run.numbers,
-                    jnp.asarray(np.int32(1)),
-                    run.learn_until,
-                )
-            found.append((_keep(run.posterior, run.keep, state.chains.position), loss))
-        kept, losses = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
-        return state, kept, losses
-
-
-def _shapes(tree: PyTree) -> tuple[Any, list[Any]]:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [leaf.shape for leaf in leaves]
-
-
-def _source(
-    posterior: GibbsPosterior, data: Any, batch_size: int, num_rows: int | None
-) -> _Arrays | _Batches:
-    is_array = any(hasattr(data, name) for name in ("shape", "__array__"))
-    if isinstance(data, Iterable) and not (is_array or isinstance(data, (Mapping, Sequence))):
-        if num_rows is None:
-            raise ValueError(
-                "num_rows: batches do not say how many rows there are; give the number of rows of "
-                "the whole dataset."
-            )
-        return _Batches(posterior, data, positive_count("num_rows", num_rows))
-    if num_rows is not None:
-        raise ValueError("num_rows: arrays have their rows; leave it out, or give batches.")
-    examples = as_examples(data)
-    check_dataset(posterior, examples, needs_gradient=True)
-    n = num_examples(examples)
-    return _Arrays(examples, n, min(batch_size, n))

@@ -19,7 +19,7 @@ import gibbs_dp as gdp
 from gibbs_dp._cautions import names_of
 from gibbs_dp._jaxlib.precision import precision
 from gibbs_dp.io import DamagedFileError
-from gibbs_dp.sampling import minibatch
+from gibbs_dp.sampling import minibatch, minibatch_steps
 from gibbs_dp.sampling.kernels.stochastic import Rule
 
 NUM_CHAINS = 4096
@@ -250,6 +250,81 @@ def test_what_is_kept_is_a_function_of_the_draws(tmp_path):
     assert "2 chains x 50 draws, after 60 steps" in str(draws)
 
 
+PARTS = gdp.GibbsPosterior(
+    lambda theta, z: jnp.sum((theta["b"][0] + theta["a"] - z) ** 2),
+    {"b": [dist.Normal(jnp.zeros(1), 1.0)] * 11, "a": dist.Normal(0.0, 1.0)},
+)
+
+
+@pytest.mark.parametrize("writes", [True, False], ids=["interrupted", "killed"])
+@pytest.mark.parametrize("moment", [1, 2, 5, 9, 12])
+def test_a_stored_run_goes_on_to_the_same_draws(moment, writes, tmp_path, monkeypatch):
+    """Stopped in warmup, at draws and at half the step; killed: with the last regular writing."""
+    kernel = gdp.StochasticLangevin(0.001, 0.5, preconditioner="rmsprop")
+    path = tmp_path / "run.npz"
+    settings = {"posterior": PARTS, "num_samples": 6, "thinning": 2, "num_warmup": 6}
+    settings |= {"batch_size": 5, "num_halved": 4, "key": 3}
+    whole = run(kernel, **settings)
+    monkeypatch.setattr(minibatch, "STORE_SECONDS", -1.0)
+    monkeypatch.setattr(minibatch, "QUICK_SECONDS", 0.0)  # a draw a call
+    calls, draws = itertools.count(), minibatch_steps.Arrays.draws
+
+    def stopped(*arguments):
+        if next(calls) == moment:
+            raise KeyboardInterrupt
+        return draws(*arguments)
+
+    with monkeypatch.context() as here:
+        here.setattr(minibatch_steps.Arrays, "draws", stopped)
+        if not writes:
+            here.setattr(minibatch._Made, "__exit__", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            run(kernel, store=path, **settings)
+    assert path.exists()
+    steps = int(gdp.load_minibatch_draws(path).state.num_steps)
+    assert steps == min(2 * moment, 18)  # three calls of warmup, six of draws; others are halved
+    found = run(kernel, store=path, **settings)
+    jax.tree.map(np.testing.assert_array_equal, found.kept, whole.kept)
+    jax.tree.map(np.testing.assert_array_equal, found.halved, whole.halved)
+    jax.tree.map(np.testing.assert_array_equal, found.state, whole.state)
+    np.testing.assert_array_equal(found.loss, whole.loss)
+    again = gdp.load_minibatch_draws(path)
+    for name, values in whole.named.items():
+        np.testing.assert_array_equal(again.named[name], values)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gamma": 0.6}, r"another run \(gamma\)"),
+        ({"key": 1}, r"another run \(key or num_chains\)"),
+        ({"num_chains": 3}, r"another run \(key or num_chains\)"),
+        ({"thinning": 3}, r"another run \(thinning\)"),
+        ({"keep": lambda theta: theta.sum()}, r"another run \(keep, what is kept\)"),
+        ({"num_samples": 5}, r"another run \(num_samples\)"),
+    ],
+)
+def test_a_store_of_another_run_is_refused(changed, message, tmp_path):
+    kernel = gdp.StochasticLangevin(0.01)
+    settings = {"num_samples": 6, "thinning": 2, "num_warmup": 4, "store": tmp_path / "run.npz"}
+    run(kernel, **settings)
+    with pytest.raises(ValueError, match=message):
+        run(kernel, **settings | changed)
+    longer = run(kernel, **settings | {"num_samples": 8})
+    plain = run(kernel, **settings | {"num_samples": 8, "store": None})
+    np.testing.assert_array_equal(longer.kept, plain.kept)
+
+
+def test_a_store_is_a_file_that_can_be_written(tmp_path):
+    kernel = gdp.StochasticLangevin(0.01)
+    for path in (tmp_path, tmp_path / "none" / "run.npz"):
+        with pytest.raises(ValueError, match=r"store: .* cannot be written"):
+            run(kernel, store=path)
+    with pytest.raises(ValueError, match="diverged"):  # and leaves nothing to go on with
+        run(gdp.StochasticLangevin(100.0), store=tmp_path / "run.npz", num_warmup=500)
+    assert not (tmp_path / "run.npz").exists()
+
+
 @pytest.mark.parametrize(("name", "value"), [("MOST_DRAWS", 1), ("MOST_BYTES", 9)])
 def test_draws_are_the_same_in_however_many_calls(name, value, monkeypatch):
     kernel = gdp.StochasticLangevin(gdp.Cyclical(0.01, 10, explore=0.5))
@@ -264,7 +339,7 @@ def test_draws_are_the_same_in_however_many_calls(name, value, monkeypatch):
 def test_large_networks_take_the_same_steps(monkeypatch):
     settings = {"num_samples": 4, "thinning": 2, "batch_size": 5, "num_warmup": 3}
     few = run(gdp.StochasticLangevin(0.01, 0.5), **settings)
-    monkeypatch.setattr(minibatch, "MANY_WEIGHTS", 1)
+    monkeypatch.setattr(minibatch_steps, "MANY_WEIGHTS", 1)
     many = run(gdp.StochasticLangevin(0.01, 0.5), **settings)
     np.testing.assert_allclose(few.kept, many.kept, rtol=1e-4, atol=1e-5)
 

@@ -1,0 +1,307 @@
+"""Steps of chains on minibatches: their programs, and the rows that these are called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+
+from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.precision import total
+from gibbs_dp.model.check import check_dataset, check_examples, positive_count
+from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.sampling.kernels import stochastic
+from gibbs_dp.sampling.kernels.langevin import fixed_batch
+from gibbs_dp.sampling.kernels.stochastic import Numbers, Rule, StateInParts, StochasticState
+from gibbs_dp.sampling.minibatch_draws import MinibatchState
+from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
+
+# The programs: many steps of all chains, and what is kept of where they are.
+
+
+def _walk_of(
+    posterior: GibbsPosterior,
+    rule: Rule,
+    batch_size: int | None,
+    data: PyTree,
+    state: MinibatchState,
+    gamma: Float[Array, ""],
+    numbers: Numbers,
+    num_steps: Int[Array, ""],
+    learn_until: Int[Array, ""],
+) -> tuple[MinibatchState, Float[Array, " chains"]]:
+    """Make steps; return estimates of the total loss before the last. None: all rows at each."""
+    n = num_examples(data)
+
+    def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
+        losses = posterior.losses(posterior.constrain(parts), rows)
+        loss = numbers.num_rows / losses.shape[0] * total(losses)
+        return gamma * loss - posterior.log_prior_unconstrained(parts), loss
+
+    num_chains, dim = state.chains.position.shape
+    dtype = state.chains.position.dtype
+
+    def one(_: Array, carry: tuple[StateInParts, Array, Array, Array]) -> Any:
+        chains, count, num_learnt, _loss = carry
+        is_learning = count < learn_until
+        num_learnt = num_learnt + is_learning.astype(num_learnt.dtype)
+
+        def move(words: UInt32[Array, 2], chain: StateInParts) -> tuple[StateInParts, Array]:
+            noise_key, batch_key = jax.random.split(step_key(words, count))
+            rows = data
+            if batch_size is not None:
+                rows = fixed_batch(batch_key, data, n, batch_size, dtype).data
+            slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
+            noise = posterior.split(normals_and_uniforms(noise_key, dim, 0, dtype)[0])
+            moved = stochastic.step(
+                noise, chain, slope, rule, numbers, count, is_learning, num_learnt
+            )
+            return moved, loss
+
+        chains, loss = jax.vmap(move)(state.key, chains)
+        return chains, count + 1, num_learnt, loss
+
+    def cut(field: Float[Array, "chains dim"] | None) -> Any:
+        return None if field is None else jax.vmap(posterior.split)(field)
+
+    def joined(parts: list[Array] | None) -> Any:
+        if parts is None:
+            return None
+        return jnp.concatenate([part.reshape(num_chains, -1) for part in parts], axis=1)
+
+    unknown = jnp.full((num_chains,), jnp.nan, dtype)
+    begin = StateInParts(*map(cut, state.chains)), state.num_steps, state.num_learnt, unknown
+    end, count, num_learnt, loss = jax.lax.fori_loop(0, num_steps, one, begin)
+    chains = StochasticState(*map(joined, end))
+    return MinibatchState(chains, state.key, count, num_learnt), loss
+
+
+def _keep_of(
+    posterior: GibbsPosterior,
+    keep: Callable[[Any], Any] | None,
+    positions: Float[Array, "chains dim"],
+) -> PyTree:
+    def one(u: Float[Array, " dim"]) -> PyTree:
+        theta = posterior.constrain(u)
+        return theta if keep is None else keep(theta)
+
+    return jax.vmap(one)(positions)
+
+
+def _begin_of(
+    posterior: GibbsPosterior, num_chains: int, key: PRNGKeyArray, init: PyTree | None
+) -> tuple[Float[Array, "chains dim"], UInt32[Array, "chains 2"], Bool[Array, ""]]:
+    """Return where chains begin, their keys, and whether the prior's support holds these places."""
+    start_key, key = jax.random.split(key)
+    words = jax.random.bits(key, (num_chains, 2), jnp.uint32)
+    if init is None:
+        positions = jax.vmap(posterior.initial)(jax.random.split(start_key, num_chains))
+        return positions, words, jnp.asarray(True)
+    positions = jax.vmap(posterior.unconstrain)(init)
+    is_inside = jax.vmap(posterior.prior.contains)(init).all() & jnp.isfinite(positions).all()
+    return positions, words, is_inside
+
+
+def _draws_of(
+    posterior: GibbsPosterior,
+    rule: Rule,
+    batch_size: int | None,
+    keep: Callable[[Any], Any] | None,
+    data: PyTree,
+    state: MinibatchState,
+    gamma: Float[Array, ""],
+    numbers: Numbers,
+    gaps: Int[Array, " draws"],
+    num_draws: Int[Array, ""],
+    learn_until: Int[Array, ""],
+) -> tuple[MinibatchState, PyTree, Float[Array, "draws chains"]]:
+    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has an axis of draws first."""
+
+    def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
+        now, kept, losses = carry
+        now, loss = _walk_of(
+            posterior, rule, batch_size, data, now, gamma, numbers, gaps[i], learn_until
+        )
+        found = _keep_of(posterior, keep, now.chains.position)
+        kept = jax.tree.map(lambda into, leaf: into.at[i].set(leaf), kept, found)
+        return now, kept, losses.at[i].set(loss)
+
+    position = state.chains.position
+    shapes = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), position)
+    kept = jax.tree.map(lambda s: jnp.zeros((len(gaps), *s.shape), s.dtype), shapes)
+    losses = jnp.zeros((len(gaps), position.shape[0]), position.dtype)
+    return jax.lax.fori_loop(0, num_draws, one, (state, kept, losses))
+
+
+_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "keep")
+_walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size")
+_keep = on_default_backend(_keep_of, "posterior", "keep")
+begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
+# Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
+_draws_of_many = on_default_backend(
+    _draws_of, "posterior", "rule", "batch_size", "keep", is_quick=True
+)
+MANY_WEIGHTS = 2**18
+
+
+def shapes_of_kept(
+    posterior: GibbsPosterior, keep: Callable[[Any], Any] | None, state: MinibatchState
+) -> PyTree:
+    """Shapes and types of what ``keep`` returns of all chains; refuse what returns no arrays."""
+    try:
+        found = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), state.chains.position)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"keep: it cannot be evaluated at the prior's parameter, or returns no arrays "
+            f"({str(error).splitlines()[0]}); write keep(theta) -> arrays, in jax.numpy."
+        ) from error
+    if not jax.tree.leaves(found):
+        raise ValueError("keep: it returns no arrays; return what is to be kept of a draw.")
+    return found
+
+
+# Rows, drawn inside the program or given in batches.
+
+# Draws of one call, which has its price on a GPU: so many more while a call is quick, while what
+# they keep stays small.
+MOST_DRAWS, QUICK_SECONDS, MOST_BYTES = 16, 0.1, 2**24
+
+
+class Run(NamedTuple):
+    """What all calls of a run have in common."""
+
+    posterior: GibbsPosterior
+    rule: Rule
+    keep: Callable[[Any], Any] | None
+    gamma: Float[Array, ""]
+    numbers: Numbers
+    learn_until: Int[Array, ""]
+    most_draws: int
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """All rows, from which the program draws."""
+
+    data: PyTree
+    num_rows: int
+    rows_a_step: int
+
+    def draws(
+        self, run: Run, state: MinibatchState, gaps: list[int]
+    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
+        """Make draws so many steps apart, in one call."""
+        padded = np.zeros(run.most_draws, np.int32)
+        padded[: len(gaps)] = gaps
+        dim = state.chains.position.shape[1]
+        program = _draws if dim < MANY_WEIGHTS else _draws_of_many
+        state, kept, losses = program(
+            run.posterior,
+            run.rule,
+            None if self.rows_a_step == self.num_rows else self.rows_a_step,
+            run.keep,
+            self.data,
+            state,
+            run.gamma,
+            run.numbers,
+            jnp.asarray(padded),
+            jnp.asarray(np.int32(len(gaps))),
+            run.learn_until,
+        )
+        kept, losses = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(gaps)], (kept, losses))
+        return state, kept, losses
+
+
+class Batches:
+    """Batches of equal size, one a step."""
+
+    def __init__(self, posterior: GibbsPosterior, batches: Iterable[PyTree], num_rows: int) -> None:
+        self._batches, self._iterator = batches, iter(batches)
+        self._posterior, self.num_rows, self._taken = posterior, num_rows, 0
+        self._first: PyTree | None = self._next()
+        check_dataset(posterior, self._first, needs_gradient=True)
+        self._shapes = _shapes(self._first)
+        self.rows_a_step = num_examples(self._first)
+        if self.rows_a_step > num_rows:
+            raise ValueError(
+                f"num_rows: a batch has {self.rows_a_step} rows, more than {num_rows}; give the "
+                "number of rows of the whole dataset."
+            )
+
+    def _next(self) -> PyTree:
+        found = next(self._iterator, None)
+        if found is None and self._batches is not self._iterator:  # another epoch
+            self._iterator = iter(self._batches)
+            found = next(self._iterator, None)
+        if found is None:
+            raise ValueError(
+                f"data: the batches ran out after {self._taken} steps; give an iterator that goes "
+                "on, or what can be iterated over again."
+            )
+        self._taken += 1
+        return as_examples(found)
+
+    def _checked(self) -> PyTree:
+        batch = self._next() if self._first is None else self._first
+        self._first = None
+        if _shapes(batch) != self._shapes:
+            raise ValueError(
+                f"data: batch {self._taken} has arrays of shapes {_shapes(batch)[1]} and the "
+                f"first {self._shapes[1]}; make them equal, and drop a last one that is short."
+            )
+        check_examples(self._posterior, batch)
+        return batch
+
+    def draws(
+        self, run: Run, state: MinibatchState, gaps: list[int]
+    ) -> tuple[MinibatchState, PyTree, Float[np.ndarray, "draws chains"]]:
+        """Make draws so many steps apart, a call for each step."""
+        found: list[PyTree] = []
+        for gap in gaps:
+            loss: Any = None
+            for _ in range(gap):
+                state, loss = _walk(
+                    run.posterior,
+                    run.rule,
+                    None,
+                    self._checked(),
+                    state,
+                    run.gamma,
+                    run.numbers,
+                    jnp.asarray(np.int32(1)),
+                    run.learn_until,
+                )
+            found.append((_keep(run.posterior, run.keep, state.chains.position), loss))
+        kept, losses = jax.tree.map(lambda *leaves: np.stack(leaves), *found)
+        return state, kept, losses
+
+
+def _shapes(tree: PyTree) -> tuple[Any, list[Any]]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [leaf.shape for leaf in leaves]
+
+
+def source_of(
+    posterior: GibbsPosterior, data: Any, batch_size: int, num_rows: int | None
+) -> Arrays | Batches:
+    """Tell arrays and batches apart, and check them."""
+    is_array = any(hasattr(data, name) for name in ("shape", "__array__"))
+    if isinstance(data, Iterable) and not (is_array or isinstance(data, (Mapping, Sequence))):
+        if num_rows is None:
+            raise ValueError(
+                "num_rows: batches do not say how many rows there are; give the number of rows of "
+                "the whole dataset."
+            )
+        return Batches(posterior, data, positive_count("num_rows", num_rows))
+    if num_rows is not None:
+        raise ValueError("num_rows: arrays have their rows; leave it out, or give batches.")
+    examples = as_examples(data)
+    check_dataset(posterior, examples, needs_gradient=True)
+    n = num_examples(examples)
+    return Arrays(examples, n, min(batch_size, n))
