@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import warnings
@@ -323,10 +324,24 @@ def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
 
 
 def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
-    """Project every example on the domain, as the loss asks."""
+    """Project every example on the domain, as the loss asks.
+
+    Whole labels stay whole for losses of one's own, which may take a row of scores by them.
+
+    >>> import gibbs_dp as gdp, numpyro.distributions as dist
+    >>> own = GibbsPosterior(lambda theta, z: theta[z[1]], dist.Normal(np.zeros(3), 1.0))
+    >>> clip_data(own, (np.ones((2, 1)), np.array([1, 7])), gdp.Domain(y_range=(0.0, 2.0)))[1]
+    array([1, 2])
+    """
     if isinstance(posterior.loss, Loss):
         return posterior.loss.clip(data, domain)
-    return domain.clip(data)
+    clipped, leaves = domain.clip(data), jax.tree.leaves(data)
+    is_whole = all(math.isinf(end) or float(end).is_integer() for end in domain.y_range)
+    if len(leaves) != 2 or not is_whole or leaves[1].dtype.kind not in "iu":
+        return clipped
+    labels = leaves[1].dtype
+    is_label = iter([False, True])
+    return jax.tree.map(lambda a: a.astype(labels) if next(is_label) else a, clipped)
 
 
 # What is declared of all cells of a private table: their encoding, and which of them are absent.

@@ -350,8 +350,12 @@ def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTre
 
 def as_traced(blank: PyTree) -> PyTree:
     """Give data JAX's default precision, as the samplers will see them."""
-    dtype = jnp.zeros(()).dtype
-    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a).astype(dtype)), blank)
+    dtypes = {"f": jnp.zeros(()).dtype, "b": jnp.zeros(()).dtype}
+    whole = jnp.zeros((), int).dtype
+    return jax.tree.map(
+        lambda a: jnp.asarray(np.asarray(a).astype(dtypes.get(np.asarray(a).dtype.kind, whole))),
+        blank,
+    )
 
 
 def has_converged(draws: Draws) -> bool:
