@@ -211,13 +211,21 @@ def _all_replaced(settings: AuditSpec, kl: Float[np.ndarray, " datasets"]) -> Ha
 
 
 def _lautum(found: Information, symmetrized: Average | None, lower: Average, upper: Average) -> Row:
-    """``I + lautum`` minus the middle of the bounds; the error covers the gap between them."""
+    """Symmetrized KL information, and lautum: it minus the middle of the bounds on ``I``.
+
+    The error of lautum information covers the gap between these.
+    """
     total = found.contrast.symmetrized
     if symmetrized is not None and symmetrized.se < total.se:
         total = symmetrized
     middle, half = 0.5 * (lower.value + upper.value), 0.5 * abs(upper.value - lower.value)
     error = math.sqrt(total.se**2 + max(lower.se, upper.se) ** 2 + half**2)
-    return {"lautum_information": total.value - middle, "lautum_information_se": error}
+    return {
+        "symmetrized_kl_information": total.value,
+        "symmetrized_kl_information_se": total.se,
+        "lautum_information": total.value - middle,
+        "lautum_information_se": error,
+    }
 
 
 def _generalization(
@@ -320,6 +328,13 @@ COLUMNS = (
         "to the joint one.",
         "nats",
         style=Style("lautum information", "#CC79A7", ":", "o", "information"),
+    ),
+    Column(
+        "symmetrized_kl_information",
+        "Mutual plus lautum information; of a per-example loss and independent examples also n "
+        "gamma times the generalization error (Aminian, Bu, Toni, Rodrigues & Wornell 2021, "
+        "Theorem 1) and n times on-average KL.",
+        "nats",
     ),
     Column(
         "individual_information", "Mutual information between one example and the draw.", "nats"

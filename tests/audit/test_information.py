@@ -71,6 +71,9 @@ def test_closed_form_lies_between_close_bounds(dim, scale):
     lautum = np.array([e.lautum_information for e in exact])
     z = (report["lautum_information"] - lautum) / report["lautum_information_se"]
     assert np.abs(z).max() < 4
+    both = [e.mutual_information + e.lautum_information for e in exact]
+    z = (report["symmetrized_kl_information"] - both) / report["symmetrized_kl_information_se"]
+    assert np.abs(z).max() < 4
     # Gaussian examples are independent of theta's other coordinates: I(theta; z) by the marginal.
     posterior = 1 / (n * np.array(gammas) + 1 / variance)
     shrink = np.array(gammas) * posterior
@@ -100,6 +103,9 @@ def test_finite_class_matches_the_oracle():
     assert contains(report, [e["mutual_information"] for e in exact]).all()
     truths = {
         "lautum_information": [e["lautum_information"] for e in exact],
+        "symmetrized_kl_information": [
+            e["mutual_information"] + e["lautum_information"] for e in exact
+        ],
         "individual_information": [problem.individual_information(g, n) for g in gammas],
     }
     for name, truth in truths.items():
