@@ -323,7 +323,8 @@ class _Made:
         ):
             other.append("what is kept")
         count, steps = found.loss.shape[1], int(found.state.num_steps)
-        if not other and count and steps != warm + sum(gaps[:count]):
+        least, most = (int(begun.num_steps), warm) if not count else [warm + sum(gaps[:count])] * 2
+        if not other and not least <= steps <= most:
             other.append("steps before it" if count <= len(gaps) else "num_samples")
         if other:
             raise ValueError(

@@ -310,6 +310,9 @@ def test_a_store_of_another_run_is_refused(changed, message, tmp_path):
     run(kernel, **settings)
     with pytest.raises(ValueError, match=message):
         run(kernel, **settings | changed)
+    begun = run(kernel, **settings | {"store": None, "num_warmup": 3})
+    with pytest.raises(ValueError, match="steps before it"):
+        run(kernel, **settings | {"continue_from": begun, "num_warmup": 4})
     longer = run(kernel, **settings | {"num_samples": 8})
     plain = run(kernel, **settings | {"num_samples": 8, "store": None})
     np.testing.assert_array_equal(longer.kept, plain.kept)
