@@ -74,6 +74,9 @@ OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
 # have more of them.
 ENOUGH_DRAWS, GOOD_SHARE, ONCE_IN = 400, 0.25, 1000
 MOST_BY_CHANCE = 1.1
+# Effective draws (Vehtari et al. 2021, Section 4), fewer of which the plain first chains are not
+# left at where many were asked for: those that miss an arm of a bent density show no other sign.
+WANTED_ESS, MANY_DRAWS = 400.0, 2000
 # Of chains that did not mix: times as long.
 PATIENCE = 4
 # Of SMC: fewest, most, and times as many where too few were effective.
@@ -100,7 +103,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     tried: list[str] = []
     seen: list[Draws] = []
     last = _Last()
-    best: tuple[tuple[int, float], Draws, str] | None = None
+    best: tuple[tuple[float, float], Draws, str] | None = None
     advice, samplers = ALL_TRIED, _remedies(task, last)
     for sampler in samplers:
         label = _label(sampler)
@@ -119,11 +122,16 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         if not _reasons(draws):
             draws = _compared(task, seen, draws)
         seen.append(draws)
-        last.names, last.r_hat = names, r_hat = _reasons(draws), draws.worst_r_hat
+        names, r_hat = _reasons(draws), draws.worst_r_hat
+        is_slow = not names and not seen[1:] and _is_slow(sampler, draws)
+        if is_slow:
+            names = ["few-effective-draws"]
+        last.names, last.r_hat = names, r_hat
         last.found = _may_be_missed(names, draws)
         last.has_heavy_tails |= "heavy-tailed-draws" in names
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
-        rank = len(names), r_hat if names else 0.0
+        # Slow chains are better than such as have a warning.
+        rank = 0.5 if is_slow else float(len(names)), r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
         if not names:
@@ -264,6 +272,12 @@ def _reasons(draws: Draws) -> list[str]:
     if not _is_apart(draws).any():
         few |= {"r-hat"}
     return [name for name in names if name not in few]
+
+
+def _is_slow(sampler: Sampler, draws: Draws) -> bool:
+    """Whether plain chains have so few effective draws that others are worth a try."""
+    is_plain = not isinstance(sampler, (AdaptiveHMC, SMC)) and _num_draws(draws) >= MANY_DRAWS
+    return is_plain and bool(np.min(draws.mixing[1]) < WANTED_ESS)
 
 
 def _num_draws(draws: Draws) -> int:
