@@ -32,6 +32,10 @@ def test_examples_stay_in_the_declared_domain():
     x, y = build_problem("linear-regression").population.function(jax.random.key(0), 100_000)
     assert float(jnp.abs(x).max()) <= 1
     assert float(jnp.abs(y).max()) <= 2
+    for name in ("private-median", "linear-regression"):  # and what is declared says so
+        problem = build_problem(name)
+        examples = problem.population.function(jax.random.key(1), 100_000)
+        assert not problem.domain.is_outside(examples).any()
 
 
 @pytest.mark.parametrize(
