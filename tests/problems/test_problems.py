@@ -69,6 +69,19 @@ def test_the_logistic_labels_follow_the_model():
         assert share == pytest.approx(1 / (1 + np.exp(-low)), abs=0.03)
 
 
+def test_the_counts_follow_the_model():
+    """Log rates are ``1 + N(0, 1)``: ``E y`` and (Stein) ``E y s`` are ``exp(1.5)``, by score ``s``.
+
+    Five standard errors: a false alarm once in a million.
+    """
+    x, y = build_problem("poisson-regression", dim=4).population.function(
+        jax.random.key(0), 100_000
+    )
+    y, score = np.asarray(y, np.float64), np.asarray(x[:, 1:].sum(axis=1) / 2, np.float64)
+    for values in (y, y * score):
+        assert abs(values.mean() - np.exp(1.5)) < 5 * values.std() / len(values) ** 0.5
+
+
 def test_breast_cancer():
     pytest.importorskip("sklearn")
     problem = build_problem("breast-cancer")
