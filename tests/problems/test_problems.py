@@ -70,7 +70,7 @@ def test_the_logistic_labels_follow_the_model():
 
 
 def test_the_counts_follow_the_model():
-    """Log rates are ``1 + N(0, 1)``: ``E y`` and (Stein) ``E y s`` are ``exp(1.5)``, by score ``s``.
+    """Log rates are ``1 + s``, ``s`` normal: ``E y`` and (Stein) ``E y s`` are ``exp(1.5)``.
 
     Five standard errors: a false alarm once in a million.
     """
