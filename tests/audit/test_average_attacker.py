@@ -9,6 +9,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing.plot import allowed_tpr, selected_rows
+from gibbs_dp.auditing.report_data import profiles
 from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
@@ -199,6 +200,10 @@ def test_finite_fixture(finite):
                 assert z_scores(found["delta"], found["delta_se"], truth) < 4
             else:
                 assert found["delta"] == 0
+    for (_, curve), *truths in zip(profiles(finite), *FIXTURE_PROFILE.values(), strict=True):
+        for epsilon, truth in zip(FIXTURE_PROFILE, truths, strict=True):  # what files hold
+            at = np.argmin(np.abs(curve["epsilon"] - epsilon))
+            assert z_scores(curve["delta"][at], curve["delta_se"][at], truth) < 4
     pooled = finite.attack_roc(0.1)
     for gamma, truth in zip([0.2, 1.0, 3.0], [0.114666, 0.168758, 0.258513], strict=True):
         found = pooled.loc[(gamma, 0.1)]
@@ -310,6 +315,21 @@ def test_worst_case_is_never_below():
     limit = np.tanh(found["dp_epsilon"] / 2)
     np.testing.assert_allclose(found["attack_advantage_limit"], limit)
     assert (found["on_average_tv"] < limit).all()
+
+
+def test_two_draws_that_are_private_are_private_with_twice_the_epsilon():
+    """The best of all attackers on (2 epsilon, 0)-DP has the advantage tanh(epsilon)."""
+    found = gdp.audit(
+        gdp.GibbsPosterior(gdp.losses.absolute, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))),
+        lambda key, n: (jnp.ones((n, 1)), jax.random.uniform(key, (n,))),
+        10,
+        [0.3],
+        num_datasets=16,
+        domain=gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)),
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(2)],
+        progress=False,
+    )
+    assert found["attack_advantage_limit"] == pytest.approx(np.tanh(found["dp_epsilon"]))
 
 
 def test_files_keep_the_profile(report, tmp_path):

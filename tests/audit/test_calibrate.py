@@ -241,6 +241,16 @@ def test_roots_and_error_bars_of_power_laws(power, goal):
     assert found.gamma_se / found.gamma == pytest.approx(0.03 / power, rel=1e-3)
 
 
+def test_several_draws_share_the_target():
+    """On-average KL of independent draws adds up: four of ``0.2 gamma``, with errors of 3%."""
+    found = calibrate_on_average_kl(curve(1.0), 0.4, num_draws=4)
+    assert found.gamma == pytest.approx(0.5, rel=0.0031)
+    assert found.value == pytest.approx(4 * 0.2 * found.gamma, rel=1e-9)
+    assert found.value_se == pytest.approx(0.03 * found.value, rel=1e-9)
+    for point in found.curve:
+        assert point.value == pytest.approx(4 * 0.2 * point.gamma, rel=1e-9)
+
+
 def test_a_curve_that_never_gets_there_is_refused():
     def flat(gammas):
         rows = [

@@ -112,6 +112,23 @@ def islands():
     return run_frozen(POSTERIOR, batch, GAMMAS, SAMPLER, segments, keys)
 
 
+def test_particles_of_a_wide_interval_have_the_normalizer_of_its_uniform_law():
+    """By quadrature: 16 runs, 6 errors of them, a false alarm in 40,000."""
+    posterior, gammas = (
+        gdp.GibbsPosterior(squared, gdp.Flat(gdp.supports.box(-1.0, 3.0, ()))),
+        [0.1],
+    )
+    data = jnp.asarray(DATA, jnp.zeros(()).dtype)
+    segments = SAMPLER.find_path(jax.random.key(1), posterior, jnp.stack([data] * 4), gammas)
+    keys = jax.random.split(jax.random.key(3), 16)
+    runs = run_frozen(posterior, jnp.stack([data] * 16), np.array(gammas), SAMPLER, segments, keys)
+    log_c, _ = quadrature(gammas, -1.0, 3.0)
+    ratio = np.exp(np.array([e.log_normalizer[0] for e in runs]) - log_c)
+    error = ratio.std(ddof=1) / 4
+    assert error < 0.1
+    assert abs(ratio.mean() - 1) < 6 * error
+
+
 @pytest.mark.trust
 def test_what_bounds_rest_on_is_unbiased(islands):
     """E C^ = C and E C^ Rhat^ = C Rhat, within 4 standard errors: a false alarm in 2,600."""

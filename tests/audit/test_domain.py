@@ -1,5 +1,8 @@
 """A population that breaks the declared domain is told of, and changes nothing else."""
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import flat
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,8 @@ import pytest
 from problems import QUICK, linear_regression, regression_examples
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.view import GammaResult
+from gibbs_dp.quantities.worst_case import WorstCase
 
 KIND = "[outside-domain]"
 
@@ -120,3 +125,19 @@ def test_notes_say_what_epsilon_and_population_are(narrow):
     rows = np.linspace(-1, 1, 60)
     table = audit(gdp.populations.Table((rows[:, None], rows)), None)
     assert any("the table is the population" in note for note in table.notes)
+
+
+def test_epsilon_of_a_group_covers_all_of_its_examples():
+    """40 labels of -1, three of which turn to 1: the posterior on an interval, by quadrature."""
+    posterior = gdp.GibbsPosterior(gdp.losses.absolute, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1)))
+    domain = gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0))
+    settings = SimpleNamespace(posterior=posterior, n=40, domain=domain, group_size=3)
+    row, _ = WorstCase().finish(Mock(GammaResult, settings=settings, gamma=2.0), {})
+    theta = np.linspace(-1.0, 1.0, 100_001)
+    laws = []
+    for turned in (0, 3):
+        loss = (40 - turned) * np.abs(-1.0 - theta) + turned * np.abs(1.0 - theta)
+        density = np.exp(-2.0 * (loss - loss.min()))
+        laws.append(density / np.trapezoid(density, theta))
+    reached = np.abs(np.log(laws[0] / laws[1])).max()
+    assert reached <= row["dp_epsilon"] < 1.05 * reached

@@ -3,13 +3,18 @@
 Bounds hold within 4 standard errors, a false-alarm rate of 3e-5 a number.
 """
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import jax
 import numpy as np
 import pytest
 from problems import gaussian_examples, gaussian_mean
+from scipy import integrate, stats
 
 import gibbs_dp as gdp
-from gibbs_dp.quantities.further_information import check_names
+from gibbs_dp.engine.view import GammaResult
+from gibbs_dp.quantities.further_information import _conditional, check_names, gap_of_tail
 
 NAMES = ("mutual", "alpha", "leakage", "tv", "conditional", "membership")
 THETA, Z, PROBS = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
@@ -152,3 +157,27 @@ def test_nothing_asked_for_is_nothing_found():
 def test_wrong_names_are_refused(names, said):
     with pytest.raises(ValueError, match=f"names: .*{said}"):
         check_names(names)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0, np.inf])
+def test_a_gap_of_the_tail_has_its_probability(alpha):
+    """Esposito, Gastpar & Issa 2021: the tail bound of a subgaussian loss is delta there."""
+    gap = gap_of_tail(0.3, 40, 0.6, alpha, 0.02)
+    share = 1.0 if np.isinf(alpha) else (alpha - 1) / alpha
+    assert np.exp(share * (0.3 + np.log(2) - 40 * gap**2 / (2 * 0.6**2))) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.5])
+def test_a_coin_is_told_by_no_more_than_a_quarter_of_the_divergence(mu):
+    """Two normals, one for each side of the coin: by quadrature, and all but attained if close."""
+    settings = SimpleNamespace(
+        n=10, group_size=1, is_exact=False, population=SimpleNamespace(is_dependent=False)
+    )
+    row = {"on_average_kl": 0.5 * mu**2, "on_average_kl_se": 0.0}
+    found = _conditional(Mock(GammaResult, settings=settings), row, None, None)
+
+    def integrand(x):
+        return stats.norm.pdf(x) * (np.log(2.0) - np.logaddexp(0.0, mu * x - 0.5 * mu**2))
+
+    told = 10 * integrate.quad(integrand, -12.0, 12.0)[0]
+    assert told <= found["conditional_information_upper"] < told * (1 + mu**2)

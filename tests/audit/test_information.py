@@ -4,6 +4,8 @@ The bounds must contain the truth within 3 standard errors: a false-alarm rate o
 """
 
 import functools
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import flat
 import jax
@@ -26,7 +28,9 @@ import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as _compile
 from gibbs_dp._jaxlib.compile import program
 from gibbs_dp.auditing import audit as auditing
+from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.estimators import table_sums
+from gibbs_dp.estimators.average import Average
 from gibbs_dp.papers.on_average_kl import closed_forms
 from gibbs_dp.quantities import dataset_comparison as comparison
 from gibbs_dp.quantities import dataset_losses as tables
@@ -459,3 +463,31 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
         progress=False,
     )
     assert not begun
+
+
+def told_by(lower, upper, total=1.0):
+    """What the columns of information are made of, where the sum with lautum is known."""
+    contrast = SimpleNamespace(symmetrized=Average(total, 0.0, 9), individual=None)
+    found = Mock(comparison.Information, contrast=contrast)
+    return found, Average(lower, 0.02, 9), Average(upper, 0.02, 9)
+
+
+def test_the_error_of_lautum_covers_what_bounds_of_information_leave_open():
+    """``I`` may be at either end, and lautum is what is left of the sum."""
+    found, lower, upper = told_by(0.3, 0.5)
+    row = mutual_information._lautum(found, None, lower, upper)
+    for information in (0.3, 0.5):
+        off = abs(row["lautum_information"] - (1.0 - information))
+        assert off <= row["lautum_information_se"]
+
+
+def test_the_error_of_a_bound_of_generalization_is_that_of_information():
+    """``gen >= I / (n gamma)``, so that a standard error more of one is one of the other."""
+    found, lower, upper = told_by(0.3, 0.5)
+    rows = [
+        mutual_information._generalization(Mock(AuditSpec, n=40), found, low, upper, 0.5, None)
+        for low in (lower, lower._replace(value=0.32))
+    ]
+    one, more = (row["generalization_lower"] for row in rows)
+    assert one == pytest.approx(0.3 / 20)
+    assert rows[0]["generalization_lower_se"] == pytest.approx(more - one)

@@ -2,6 +2,8 @@
 
 import functools
 from dataclasses import dataclass
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import flat
 import jax
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 import gibbs_dp as gdp
 from gibbs_dp.engine.plan import MOST_PAIRS
 from gibbs_dp.engine.program import choose_pairs
+from gibbs_dp.engine.view import Chosen, View
 from gibbs_dp.estimators import direct_kl_of_pairs
 from gibbs_dp.estimators.on_average_kl import direct_kl, out_of_reach
 from gibbs_dp.quantities.kl_estimators import (
@@ -146,6 +149,27 @@ def test_pairs_are_worth_the_variance_they_add(within, between, worth):
     assert pairs_worth(found, 8) == worth
     few = TwoSidedValues(*(part[:5] for part in found))
     assert pairs_worth(few, 8) == 8
+
+
+def test_the_spread_of_pairs_is_unbiased():
+    """NumPy's variance of the pairs that are used, of one less than their number."""
+    rng, used = np.random.default_rng(6), 3
+    weight, values = jnp.asarray(rng.exponential(size=(2, MOST_PAIRS)))
+    train, ghost = (jnp.asarray(rng.normal(size=(2, 9, n))) for n in (4, 5))
+    view = Mock(
+        View,
+        losses=SimpleNamespace(train=train, ghost=ghost),
+        inputs=SimpleNamespace(gamma=jnp.asarray(1.0), num_pairs=jnp.asarray(used)),
+        draws=SimpleNamespace(weight=jnp.full((2, 9), 1 / 9)),
+        chosen=Chosen(*jnp.asarray(rng.integers(0, 4, (2, MOST_PAIRS))), weight),
+        posterior=SimpleNamespace(structured=False),
+        plan=SimpleNamespace(group_size=1),
+        pairs=values,
+    )
+    found = TwoSided().per_dataset(view)
+    pairs = np.asarray(weight * values)[:used]
+    assert float(found.mean) == pytest.approx(pairs.mean(), rel=1e-5)
+    assert float(found.spread[0]) == pytest.approx(pairs.var(ddof=1), rel=1e-5)
 
 
 N, PRIOR = 12, 5.0

@@ -1,5 +1,7 @@
 """Control variates of known means: coefficients, features, partners, and what audits gain."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +123,18 @@ def test_features_are_those_of_the_datasets(audited):
             factors = [covariance[0, 0]] * 5 + [curved[0, 0]] + [root[0, 0]] * 2
             found = track.controls.of(track.gamma, 512)[number]
             np.testing.assert_allclose(found, less * factors, rtol=2e-4, atol=1e-6)
+
+
+def test_the_fit_of_a_quadratic_loss_and_a_gaussian_prior_is_the_posterior():
+    """Of precision ``gamma n H + P``, which no feature of a flat prior shows."""
+    hessian, prior = np.array([[2.0, 0.4], [0.4, 1.0]]), np.diag([30.0, 90.0])
+    products = np.stack([np.eye(2)] * 5 + [hessian])
+    means = SimpleNamespace(_spec=SimpleNamespace(n=50))
+    covariance, curved, root = KnownMeans._at(means, 0.7, products, prior)
+    exact = np.linalg.inv(0.7 * 50 * hessian + prior)
+    np.testing.assert_allclose(covariance, exact, rtol=1e-12)
+    np.testing.assert_allclose(curved, 35 * exact @ exact, rtol=1e-12)
+    np.testing.assert_allclose(root @ root.T, exact, rtol=1e-12)
 
 
 @pytest.mark.of_cpus("both are a GPU's there")

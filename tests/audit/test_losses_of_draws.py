@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
 from gibbs_dp.engine import view as module
@@ -96,3 +97,18 @@ def test_audits_of_more_examples_than_are_looked_at_keep_to_the_truth(monkeypatc
         assert abs(report[name][0] - value) < 4 * report[f"{name}_se"][0], name
         assert report[f"{name}_se"][0] < 0.1 * value
     assert not report.warnings
+
+
+def test_a_group_has_as_many_gaps_as_examples():
+    """Gaussian mean, flat prior: two of 20 replaced at gamma 2 make a KL of ``2 gamma / n = 0.2``.
+
+    Within 4 standard errors: a false alarm has 6e-5.
+    """
+    learn = [*gdp.DEFAULT, gdp.OnAverageKL("ghost", group_size=2), gdp.MutualInformation(0)]
+    report = gdp.audit(
+        gaussian_mean(1), gaussian_examples(1), 20, [2.0], num_datasets=512, learn=learn,
+        progress=False,
+    )  # fmt: skip
+    error = report["on_average_kl_se"][0]
+    assert error < 0.03
+    assert abs(report["on_average_kl"][0] - 0.2) < 4 * error

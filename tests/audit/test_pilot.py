@@ -1,5 +1,8 @@
 """What pilots choose: steps, burn-in, a shared scale, the estimator."""
 
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import flat
 import jax
 import numpy as np
@@ -19,6 +22,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import pilots
 from gibbs_dp.engine.plan import default_ghosts
+from gibbs_dp.engine.view import Summary
 from gibbs_dp.model.populations import as_population
 from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.problems.regression import random_features
@@ -240,3 +244,22 @@ def test_slow_chains_on_a_box_get_a_longer_burn_in_and_fast_ones_do_not(tuned):
     assert int(slow.inputs.schedule.num_burn_in) >= 4 * pilots.DEFAULT_BURN_IN
     (fast,), _ = tuned(posterior, examples, 100, [10.0], num_datasets=64)
     assert int(fast.inputs.schedule.num_burn_in) <= pilots.DEFAULT_BURN_IN
+
+
+def test_starts_that_disagree_are_seen():
+    """R-hat of two runs, by NumPy's variance of their means; 1 where these agree."""
+    rng, no = np.random.default_rng(8), np.zeros(6, bool)
+    means, variances = rng.normal(size=(2, 6, 3)), rng.exponential(size=(2, 6, 3))
+    runs = [
+        Mock(
+            Summary,
+            health=SimpleNamespace(
+                is_finite=~no, is_stuck=no, is_improper=no, mean_u=mean, var_u=variance
+            ),
+        )
+        for mean, variance in zip(means, variances, strict=True)
+    ]
+    between = means.var(axis=0, ddof=1).mean(axis=0)
+    exact = np.sqrt(1 + between / variances.mean(axis=(0, 1))).max()
+    assert pilots.r_hat_of_starts(*runs) == pytest.approx(exact)
+    assert pilots.r_hat_of_starts(runs[0], runs[0]) == 1.0

@@ -8,10 +8,11 @@ import pytest
 from html_pages import seen
 
 import gibbs_dp as gdp
+from gibbs_dp.cli.attack import allowed_by
 from gibbs_dp.cli.main import main
 from gibbs_dp.papers.attack import attack as module
 from gibbs_dp.papers.attack.result import AttackResult
-from gibbs_dp.privacy import load_guarantee
+from gibbs_dp.privacy import Guarantee, load_guarantee
 
 FEW = ("--num-trials", 600, "--num-chains", 3, "--num-samples", 4, "--num-warmup", 16)
 PROBLEM = ("attack", "linear-regression", "--theta-bound", 2, "--n", 20, *FEW)
@@ -141,3 +142,10 @@ def test_options_of_one_run_need_canaries(run):
     ran = run("attack", "linear-regression", "--delta", 1e-5)
     assert ran.status == 2
     assert "--delta: it goes with --canaries; leave it out." in ran.err
+
+
+def test_the_largest_success_rate_is_that_of_randomized_response():
+    """One bit that is told truly with probability ``e^eps / (1 + e^eps)``: guess what is told."""
+    guarantee = Guarantee("replace-one", "chain", 1, 1.0, 1.2, 0.0, pure_epsilon=1.2)
+    found = allowed_by(guarantee)["largest_success_rate"]
+    assert found == pytest.approx(1 / (1 + math.exp(-1.2)))

@@ -180,6 +180,30 @@ def test_a_rule_of_wrong_normalizers_still_bounds_from_below():
         assert values.mean() < truth + 4 * values.std() / 12**0.5, name
 
 
+def test_membership_that_is_plain_to_see_has_advantage_one():
+    """Draws are their datasets' first examples, which are farther apart than the laws are wide."""
+    first, owner = np.array([0, 1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51.0]), np.arange(12)
+    log_p = -((first[:, None] - first) ** 2)
+    scores = MembershipScores(np.zeros((12, 12)))
+    scores.add(log_p, log_p, owner)
+    found = scores.result()
+    assert found.advantage.value == pytest.approx(1.0, abs=1e-12)
+    assert found.auc.value == pytest.approx(1.0, abs=1e-12)
+
+
+def test_t_information_of_a_table_with_every_draw():
+    """Draws as frequent as they are probable: distances from the mean of the other laws, summed."""
+    count = np.array(sorted(set(itertools.permutations([1, 1, 2, 4]))))
+    p, size = count / 8, len(count)
+    theta = np.repeat(np.tile(np.arange(4), size), count.ravel())
+    owner = np.repeat(np.arange(size), 8)
+    sums = GroupSums(size, (2.0,))
+    sums.add(np.log(p.T[theta]), owner)
+    others = (p.sum(0) - p) / (size - 1)
+    truth = 0.5 * np.abs(p - others).sum(1).mean()
+    assert t_information_upper(sums.result()).value == pytest.approx(truth, rel=1e-9)
+
+
 def test_groups_lie_in_halves_and_the_jackknife_of_a_mean_is_its_standard_error():
     groups = groups_of(130)
     assert groups.count == 64

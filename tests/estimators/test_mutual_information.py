@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from plain_sums import PlainConsistency, PlainContrast
 from plain_tables import contrast_of, correction_of, table_of
+from scipy import stats
 
 from gibbs_dp.estimators import ConsistencySums, ContrastSums, control_share, table_sums
+from gibbs_dp.estimators.mutual_information import cross_fitted_gaussian
 from gibbs_dp.estimators.table_sums import Swaps, layout_of
 from gibbs_dp.information import dependence
 
@@ -198,3 +200,13 @@ def test_chunks_of_rows_change_nothing(monkeypatch):
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(many), strict=True):
         a, b = (x.sum(axis=0) if x.ndim == 3 and x.shape[-1] == 32 else x for x in (a, b))
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_fitted_gaussians_have_the_densities_of_scipy():
+    """Mean and covariance of the other half's draws; a density that is off bounds nothing."""
+    points = np.random.default_rng(7).normal(size=(40, 3, 2)) @ np.array([[2.0, 0.5], [0.0, 0.3]])
+    found = cross_fitted_gaussian(points)
+    for half in (0, 1):
+        fitted = points[1 - half :: 2].reshape(-1, 2)
+        law = stats.multivariate_normal(fitted.mean(axis=0), np.cov(fitted.T))
+        np.testing.assert_allclose(found[half::2], law.logpdf(points[half::2]), rtol=1e-6)

@@ -30,6 +30,18 @@ def test_gaussian(mu):
         assert abs(roc.profile(epsilon) - h) < 0.01 * h + 1e-9
 
 
+@pytest.mark.parametrize("mu", [1.0, 2.0])
+def test_area_between_few_thresholds(mu):
+    """Slopes are known at thresholds: errors go with the fourth power of their distance."""
+    off = []
+    for distance in (1.0, 0.5):
+        at = np.arange(0.0, 12.0, distance)
+        above = stats.norm.sf((at - mu**2 / 2) / mu)
+        roc = Roc(at, above, above - stats.norm.sf((at + mu**2 / 2) / mu))
+        off.append(abs(roc.auc() - stats.norm.cdf(mu / np.sqrt(2))))
+    assert off[1] < off[0] / 8
+
+
 def test_ends():
     roc = gaussian_roc(1.0)
     np.testing.assert_allclose(roc.curve(np.array([0.0, 1.0])), [0.0, 1.0], atol=1e-3)

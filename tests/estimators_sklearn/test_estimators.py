@@ -1,6 +1,7 @@
 """Private estimators as scikit-learn's users meet them."""
 
 import copy
+import math
 import pickle
 import sys
 import warnings
@@ -24,6 +25,8 @@ from gibbs_dp.sklearn import (
     RepeatedFitWarning,
     mechanisms,
 )
+from gibbs_dp.sklearn.location import _median_guarantee
+from gibbs_dp.sklearn.plan import Facts
 
 
 def blobs(n=400, dim=3, num_classes=2, seed=0):
@@ -499,3 +502,15 @@ def test_masked_declarations_and_labels_are_refused():
     fitted = GibbsMean(1.0, bounds=(0.0, 1.0)).fit(x)
     with pytest.raises(ValueError, match="X: a masked array"):
         fitted.score(np.ma.array(x))
+
+
+def test_many_private_medians_spend_all_of_epsilon_and_no_more():
+    """A column of range ``eta`` is ``eta^2 / 8``-zCDP (Cesar & Rogers 2021), and 40 add up.
+
+    ``rho + 2 sqrt(rho log(1 / delta))`` of that (Bun & Steinke 2016) is epsilon.
+    """
+    promise = _median_guarantee(Facts(500, 40, 0.7, 1e-5))
+    rho = 40 * (2 * promise.gamma) ** 2 / 8
+    spent = rho + 2 * math.sqrt(rho * math.log(1e5))
+    assert 0.7 * (1 - 1e-9) < spent <= 0.7
+    assert promise.zcdp == pytest.approx(rho)

@@ -1,5 +1,6 @@
 """No room: an error that names the file, nothing torn, nothing left behind, nothing in the way."""
 
+import json
 import math
 import resource
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from gibbs_dp import io
 from gibbs_dp._jaxlib.program_cache import keep_whole
 from gibbs_dp.cli import output
 from gibbs_dp.cli.output import UsageError
+from gibbs_dp.io.files import atomic_write
 
 COMPILED = "jit_x-0"
 
@@ -98,3 +100,20 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="missing"):
         io.save_rows(tmp_path / "missing" / "rows.csv", [{"a": 1}])
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_of_json_are_json():
+    """Infinite numbers are words, as JSON has none; what is no number is left out."""
+    row = {"a": math.inf, "b": -math.inf, "c": math.nan, "d": None, "e": 1e305}
+    said = json.dumps(io.json_row(row), allow_nan=False)
+    assert json.loads(said) == {"a": "inf", "b": "-inf", "e": 1e305}
+
+
+@pytest.mark.parametrize(("is_first_kept", "left"), [(False, "second"), (True, "first")])
+def test_of_two_writers_the_last_wins_unless_the_first_is_kept(tmp_path, is_first_kept, left):
+    path = tmp_path / "file"
+    for text in ("first", "second"):
+        with atomic_write(path, is_first_kept=is_first_kept) as temporary:
+            temporary.write_text(text)
+    assert path.read_text() == left
+    assert list(tmp_path.iterdir()) == [path]

@@ -16,6 +16,7 @@ from gibbs_dp import Domain, losses
 DELTA, QUANTILE, NOISE = 0.7, 0.3, 1.7
 OFFSET = np.log(NOISE * np.sqrt(2 * np.pi))
 LINEAR = {
+    "absolute": losses.absolute,
     "huber": losses.Huber(DELTA),
     "hinge": losses.hinge,
     "pinball": losses.Pinball(QUANTILE),
@@ -24,6 +25,7 @@ LINEAR = {
 }
 # Value, slope and curvature in the prediction p.
 VALUE = {
+    "absolute": lambda p, y: np.abs(y - p),
     "huber": lambda p, y: np.where(
         np.abs(y - p) <= DELTA, (y - p) ** 2 / 2, DELTA * np.abs(y - p) - DELTA**2 / 2
     ),
@@ -33,6 +35,7 @@ VALUE = {
     "gaussian": lambda p, y: (y - p) ** 2 / (2 * NOISE**2) + OFFSET,
 }
 SLOPE = {
+    "absolute": lambda p, y: np.sign(p - y),
     "huber": lambda p, y: np.clip(p - y, -DELTA, DELTA),
     "hinge": lambda p, y: np.where((2 * y - 1) * p < 1, 1 - 2 * y, 0.0),
     "pinball": lambda p, y: np.select([y > p, y < p], [-QUANTILE, 1 - QUANTILE], 0.0),
@@ -45,6 +48,7 @@ CURVE = {
     "gaussian": lambda p, y: 1 / NOISE**2 + 0 * p * y,
 }
 SMOOTH_WHERE = {  # no kink is within reach
+    "absolute": lambda p, y: False,  # where it is none is not looked for
     "hinge": lambda p, y: p.max() < 1,
     "pinball": lambda p, y: (y - p).min() > 0 or (y - p).max() < 0,
 }

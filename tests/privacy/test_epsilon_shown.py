@@ -78,6 +78,21 @@ def test_what_chooses_must_not_count():
     assert np.mean(cheats) > 0.5 > np.mean(honest) + 4 * np.sqrt(0.25 / 300)
 
 
+def test_each_probability_has_half_of_the_error():
+    """Of scores 0 and 1 the events are one and its complement: SciPy's limits of both."""
+    first, second = np.repeat([1.0, 0.0], [80, 20]), np.repeat([1.0, 0.0], [30, 70])
+    found = epsilon_shown(first, second, confidence=0.9, choosing=(first, second))
+
+    def limits(more, fewer):
+        likely = stats.binomtest(more, 100, alternative="greater")
+        rare = stats.binomtest(fewer, 100, alternative="less")
+        return likely.proportion_ci(0.95).low, rare.proportion_ci(0.95).high
+
+    low, high = zip(limits(80, 30), limits(70, 20), strict=True)
+    assert found.epsilon == pytest.approx(np.log(np.divide(low, high)).max())
+    assert found.mu == pytest.approx((stats.norm.ppf(low) - stats.norm.ppf(high)).max())
+
+
 def test_direction_and_order_do_not_matter():
     a, b = laplace(np.random.default_rng(3), 4000)
     bounds = {round(epsilon_shown(*pair).epsilon, 1) for pair in ((a, b), (b, a), (-a, -b))}

@@ -93,6 +93,22 @@ def test_losses_that_bend_more_than_is_said_are_refused():
         accept_many()
 
 
+def test_losses_that_bend_as_much_as_is_said_are_not(monkeypatch):
+    """Half squared distances: no row is below its bound, and a false alarm has 4e-6."""
+    monkeypatch.setitem(LOSSES, "huber", Huber(50.0))
+    run = run_of("huber", dim=1)
+    run.total.x[:] = 1.0
+    step = step_of(run)
+    test, chances = ThinnedAcceptance(step), []
+    for _ in range(4):
+        point = run._inside(step.law)
+        move = float(point.values[0] - step.tangent.point[0])
+        chances.append(math.exp(-0.5 * 30 * move**2))
+        count = sum(test.accepts(point) for _ in range(300))
+        assert stats.binomtest(count, 300, chances[-1]).pvalue > 1e-6
+    assert min(chances) < 0.9
+
+
 def test_rows_looked_at_do_not_grow_with_their_number(monkeypatch):
     """Some ``M |x - z|^2 / 2``; and the choice is the thinned test where that is a small part."""
     looked_at = []

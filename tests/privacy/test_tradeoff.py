@@ -74,6 +74,17 @@ def test_advantage_is_the_largest_gap_of_the_rates():
         assert largest_advantage(g) >= gap - 1e-12
 
 
+def test_laws_near_two_normals_attain_both_distances():
+    """An event loses a mass of T under one law and gains T under the other: T counts twice."""
+    mu, far = 0.5, 0.01
+    epsilon = epsilon_at(GaussianDP(mu), 1e-6, 1)
+    exact = Guarantee("replace-one", "exact draw", 1, 1.0, epsilon, 1e-6, gdp=mu)
+    rates = np.array([0.0, 0.01, 0.3, 0.9])
+    truth = stats.norm.sf(stats.norm.isf(rates + far) - mu) + far
+    near = exact.within_total_variation(far)
+    assert largest_tpr(near, rates) == pytest.approx(truth, abs=1e-12)
+
+
 def test_the_smallest_bound_counts_and_no_promise_is_no_bound():
     both = promise(epsilon_at(GaussianDP(0.1), 1e-6, 1), 1e-6, gdp=0.1)
     assert largest_advantage(both) == largest_advantage(promise(gdp=0.1))

@@ -32,6 +32,10 @@ def test_examples_stay_in_the_declared_domain():
     x, y = build_problem("linear-regression").population.function(jax.random.key(0), 100_000)
     assert float(jnp.abs(x).max()) <= 1
     assert float(jnp.abs(y).max()) <= 2
+    for name in ("private-median", "linear-regression"):  # and what is declared says so
+        problem = build_problem(name)
+        examples = problem.population.function(jax.random.key(1), 100_000)
+        assert not problem.domain.is_outside(examples).any()
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,19 @@ def test_the_logistic_labels_follow_the_model():
         near = np.abs(score - low) < 0.1
         share = float(np.asarray(y)[near].mean())
         assert share == pytest.approx(1 / (1 + np.exp(-low)), abs=0.03)
+
+
+def test_the_counts_follow_the_model():
+    """Log rates are ``1 + s``, ``s`` normal: ``E y`` and (Stein) ``E y s`` are ``exp(1.5)``.
+
+    Five standard errors: a false alarm once in a million.
+    """
+    x, y = build_problem("poisson-regression", dim=4).population.function(
+        jax.random.key(0), 100_000
+    )
+    y, score = np.asarray(y, np.float64), np.asarray(x[:, 1:].sum(axis=1) / 2, np.float64)
+    for values in (y, y * score):
+        assert abs(values.mean() - np.exp(1.5)) < 5 * values.std() / len(values) ** 0.5
 
 
 def test_breast_cancer():

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from html_pages import seen
 
 from gibbs_dp.io import DamagedFileError
 from gibbs_dp.results import page
 from gibbs_dp.results.base import ResultWithPage, damage_named, sentences
-from gibbs_dp.results.table import MOST_LINES, Column, Heading, Style, TextTable
+from gibbs_dp.results.table import MOST_LINES, Column, Heading, Style, TextTable, with_error
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,3 +86,14 @@ def test_a_column_is_the_same_after_a_file():
     for damaged in (None, {"name": "risk"}, column.plain() | {"meaning": 5}):
         with pytest.raises(ValueError, match="column"):
             Column.from_plain(damaged)
+
+
+def test_values_are_shown_to_a_twentieth_of_their_error():
+    """Rounding is at the second digit of the error: half of one there, at most."""
+    rng = np.random.default_rng(0)
+    for size, share in zip(
+        10 ** rng.uniform(-9, 9, 300), 10 ** rng.uniform(-5, 1, 300), strict=True
+    ):
+        shown, error = (float(word) for word in with_error(-size, share * size).split(" ± "))
+        assert abs(shown + size) <= 0.0501 * share * size
+        assert error == pytest.approx(share * size, rel=0.051)

@@ -5,6 +5,8 @@ variance is known to sqrt(2 / 8192) = 1.6%. Each comparison allows 4 standard er
 6e-5; 12 of them: a correct kernel fails this file with probability 1e-3.
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +25,7 @@ from gibbs_dp.sampling.unadjusted import (
     kl_inflation,
     largest_curvature,
     precondition,
+    project,
     walk_langevin,
 )
 
@@ -234,6 +237,30 @@ def test_estimated_inflation_of_the_kl_is_that_of_the_lyapunov_equation():
     excess = direction @ law @ direction / (direction / np.diag(hessian) @ direction) - 1
     assert excess > 0.5
     assert float(found) == pytest.approx(excess, rel=1e-3)
+
+
+def test_the_variance_of_poisson_samples_is_that_of_all_of_them():
+    """Every subset of the rows, by its probability; slopes of squared losses by hand."""
+    rate, kernel = 0.3, gdp.SGLD(0.02, sampling_rate=0.3)
+    target = Target(POSTERIOR, DATA, jnp.asarray(GAMMA, jnp.float32))
+    variance = batch_variance(target, jnp.zeros(1), Whitening(jnp.zeros(1), jnp.ones(1)), kernel)
+    slopes = 2 * X * (0.2 * X - Y)
+    subsets = np.array(list(itertools.product([0, 1], repeat=6)))
+    weight = np.prod(np.where(subsets, rate, 1 - rate), axis=1)
+    estimates = GAMMA * subsets @ slopes / rate
+    exact = weight @ estimates**2 - (weight @ estimates) ** 2
+    found = variance(jnp.full(1, 0.2), jnp.ones(1))
+    assert float(found) == pytest.approx(exact, rel=1e-4)
+
+
+def test_points_beyond_a_ball_go_to_its_surface_along_the_ray():
+    flat = gdp.Flat(gdp.supports.l2_ball(3, 1.5))
+    prior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, flat).prior
+    directions = np.random.default_rng(12).normal(size=(20, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    for length in (0.4, 1.49, 1.51, 30.0):
+        moved = jax.vmap(lambda u: project(prior, u))(jnp.asarray(length * directions, jnp.float32))
+        np.testing.assert_allclose(moved, min(length, 1.5) * directions, atol=1e-5)
 
 
 def test_preconditioners_and_curvature_of_a_known_hessian():

@@ -83,9 +83,12 @@ def test_quantiles_are_those_of_scipy(dim, dtype):
 @pytest.mark.parametrize("dim", [1, 3, 20])
 def test_one_length_in_every_shell_and_directions_kept(dim):
     normals, moved = jax.vmap(lambda k: spread(k, dim))(jax.random.split(jax.random.key(0), 500))
-    shells = np.floor(CHAINS * stats.chi.cdf(np.linalg.norm(moved, axis=2), dim))
+    places = CHAINS * stats.chi.cdf(np.linalg.norm(moved, axis=2), dim)
+    shells = np.floor(places)
     rounded = (np.sort(shells, axis=1) != np.arange(CHAINS)).any(axis=1)
     assert rounded.mean() < 0.01  # a length at the border of two shells
+    # Anywhere within its shell: a false alarm has 1e-6.
+    assert stats.kstest((places % 1.0).ravel(), "uniform").pvalue > 1e-6
     cosine = np.sum(normals * moved, axis=2) / np.linalg.norm(normals, axis=2)
     np.testing.assert_allclose(cosine, np.linalg.norm(moved, axis=2), rtol=1e-5)
 

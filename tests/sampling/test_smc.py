@@ -15,8 +15,8 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.sampling.smc import pooled
-from gibbs_dp.sampling.smc_particles import systematic
-from gibbs_dp.sampling.target import ImproperPosteriorError
+from gibbs_dp.sampling.smc_particles import Landscape, Point, reweigh, systematic
+from gibbs_dp.sampling.target import ImproperPosteriorError, Whitening
 
 Z_LIMIT = 4.0
 NUM_KEYS = 200
@@ -135,6 +135,23 @@ def test_gaussian_normalizers_and_a_kernel_that_breaks_them(is_broken):
     ends = [float(p[c - 1]) for p, c in zip(segments.points.gamma, segments.num_steps, strict=True)]
     assert np.allclose(ends, gammas)
     assert np.abs(off(runs.virial.mean(-1), dim)).max() < Z_LIMIT
+
+
+def test_one_step_from_the_prior_is_importance_sampling():
+    """The normalizer of each island is the mean of ``exp(-gamma L)`` over draws of the prior."""
+    gamma, data = 0.7, np.array([0.5, 2.0, 1.5], np.float32)
+    posterior = gdp.GibbsPosterior(two_hills, dist.Normal(1.0, 3.0))
+    landscape = Landscape(posterior, jnp.asarray(data), Whitening(jnp.zeros(1), jnp.ones(1)))
+    begin, end = (Point(jnp.asarray(g), jnp.asarray(1.0)) for g in (0.0, gamma))
+    keys = jax.random.split(jax.random.key(4))
+    particles = landscape.begin(keys[0], 3, 50)
+    found = reweigh(keys[1], particles, landscape, begin, end).particles
+    theta = np.asarray(particles.u, np.float64)
+    weights = np.exp(-gamma * two_hills(theta, data).sum(axis=-1))
+    at_best = found.reference.log_prior - gamma * found.reference.losses.sum()
+    np.testing.assert_allclose(
+        found.log_normalizer + at_best, np.log(weights.mean(axis=1)), atol=1e-4
+    )
 
 
 def test_pooled_is_the_log_of_the_mean_and_its_error():

@@ -2,6 +2,7 @@
 
 import csv
 import functools
+import importlib
 import inspect
 import json
 import math
@@ -275,6 +276,14 @@ def test_command_exits_1_when_something_fails(capsys, monkeypatch):
     assert "FAILS: total_variation_from_range: attained" in out
     assert "FAILS: total_variation_from_kl: attained" in out
     assert "gibbs_mutual_information: reached to 0.25" in out
+
+
+@pytest.mark.parametrize(("rights", "status"), [([1.0, 1.0], 0), ([1.0, 2.0], 1)])
+def test_one_failure_is_enough_to_exit_1(rights, status, monkeypatch):
+    checks = [exact_check(equality("c = d", "book", 1.0, right), "one") for right in rights]
+    module = importlib.import_module("gibbs_dp.papers.verify.verify")
+    monkeypatch.setattr(module, "verify", lambda **_: checks)
+    assert main(["verify", "--exact-only", "--quiet"]) == status
 
 
 def test_command_refuses_what_it_does_not_know(capsys):
