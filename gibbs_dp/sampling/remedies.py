@@ -68,6 +68,7 @@ REMEDIABLE = {
 }
 # What a search has found chains that start elsewhere may miss, without any sign; of a narrow peak
 # in a broad hill SMC's particles lose the peak, and of modes, in many coordinates, all but one.
+NOTHING_BESIDE = 20.0  # in log mass: more than rough masses are off by
 OF_THE_SEARCH, MAX_MODES_DIM = {"several-modes", "nested-scales"}, 10
 # Draws in all, below which that they are few is no reason; the share that is effective, from which
 # an R-hat is none that as many have by chance, once in so many coordinates: no other sampler would
@@ -252,9 +253,12 @@ def _of_chains(task: Task, last: _Last) -> Iterator[Sampler]:
 def _may_be_missed(names: Sequence[str], draws: Draws) -> set[str]:
     """Name what a search found, and chains that start elsewhere may miss.
 
-    Not a peak without mass; nor heavy tails, which are most of what a ladder finds around a middle.
+    Not a peak without mass; nor heavy tails, which are most of what a ladder finds around a middle;
+    nor a mode beside which that of the first chains has none: they began at the wrong place.
     """
     found = OF_THE_SEARCH & set(names)
+    if (draws.modes.log_mass_gap or 0.0) > NOTHING_BESIDE:
+        found -= {"several-modes"}
     if "heavy-tailed-draws" in names or draws.modes.ladder_excess * LEAST_MASS > 1.0:
         found -= {"nested-scales"}
     return found
