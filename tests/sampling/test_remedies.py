@@ -150,7 +150,7 @@ def test_advice_is_what_has_not_been_tried(settings, max_seconds, dim, expected,
 
 @pytest.mark.parametrize(("gap", "expected"), [(4.0, [FIRST]), (50.0, EVERY), (-50.0, [FIRST])])
 def test_chains_that_began_where_there_is_no_mass_are_followed_by_others(gap, expected):
-    """A model of time series began at a place with e^-116 of the mass; others were right at once."""
+    """A model of time series began with e^-116 of the mass; others were right at once."""
     found = Modes(1, 4, 0, 1.0, 10.0, gap).plain
     assert drawn([make_draws(2.0, modes=found)], dim=11)[1] == expected
 
