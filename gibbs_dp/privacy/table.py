@@ -339,9 +339,8 @@ def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree
     is_whole = all(math.isinf(end) or float(end).is_integer() for end in domain.y_range)
     if len(leaves) != 2 or not is_whole or leaves[1].dtype.kind not in "iu":
         return clipped
-    labels = leaves[1].dtype
-    is_label = iter([False, True])
-    return jax.tree.map(lambda a: a.astype(labels) if next(is_label) else a, clipped)
+    (features, labels), structure = jax.tree.flatten(clipped)
+    return jax.tree.unflatten(structure, [features, labels.astype(leaves[1].dtype)])
 
 
 # What is declared of all cells of a private table: their encoding, and which of them are absent.

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.information import checks
@@ -350,12 +350,12 @@ def blank_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTre
 
 def as_traced(blank: PyTree) -> PyTree:
     """Give data JAX's default precision, as the samplers will see them."""
-    dtypes = {"f": jnp.zeros(()).dtype, "b": jnp.zeros(()).dtype}
-    whole = jnp.zeros((), int).dtype
-    return jax.tree.map(
-        lambda a: jnp.asarray(np.asarray(a).astype(dtypes.get(np.asarray(a).dtype.kind, whole))),
-        blank,
-    )
+
+    def converted(leaf: Any) -> Array:
+        kind = int if np.asarray(leaf).dtype.kind in "iu" else float
+        return jnp.asarray(np.asarray(leaf).astype(jnp.zeros((), kind).dtype))
+
+    return jax.tree.map(converted, blank)
 
 
 def has_converged(draws: Draws) -> bool:
