@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
-from scipy import stats
+from scipy import special
 
 from gibbs_dp._cautions import Caution, DrawsWarning, Warned, warns
 from gibbs_dp._jaxlib.compile import on_default_backend
@@ -540,9 +540,14 @@ def _tails(num_datasets: int, num_ranked: int) -> Float[np.ndarray, "ranked coun
     """Two-sided tail of every count (of ranks that are at most so large), under uniform ranks."""
     share = np.arange(1, num_ranked + 1)[:, None] / (num_ranked + 1)
     count = np.arange(num_datasets + 1)
-    below = stats.binom.cdf(count, num_datasets, share)
-    above = stats.binom.sf(count - 1, num_datasets, share)
+    below = special.bdtr(count, num_datasets, share)
+    above = special.bdtrc(count - 1.0, num_datasets, share)
     return np.minimum(1.0, 2.0 * np.minimum(below, above))
+
+
+def _poisson(count: Any, mean: float) -> Any:
+    """Masses of a Poisson law."""
+    return np.exp(special.xlogy(count, mean) - mean - special.gammaln(count + 1.0))
 
 
 def _inside(tails: Float[np.ndarray, "ranked counts"], least: float) -> float:
@@ -553,13 +558,13 @@ def _inside(tails: Float[np.ndarray, "ranked counts"], least: float) -> float:
     """
     num_ranked, num_datasets = tails.shape[0], tails.shape[1] - 1
     count = np.arange(num_datasets + 1)
-    increment = stats.poisson.pmf(count, num_datasets / (num_ranked + 1))
+    increment = _poisson(count, num_datasets / (num_ranked + 1))
     law = np.zeros(num_datasets + 1)
     law[0] = 1.0
     for row in tails:
         law = np.convolve(law, increment)[: num_datasets + 1] * (row > least * (1.0 + NEAR))
     last = float(law @ increment[::-1])
-    return last / float(stats.poisson.pmf(num_datasets, num_datasets))
+    return last / float(_poisson(num_datasets, num_datasets))
 
 
 def p_value(ranks: Int[np.ndarray, " datasets"], num_ranked: int) -> float:
