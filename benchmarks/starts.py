@@ -49,7 +49,7 @@ def seconds(code, arguments=(), **environment):
     before, begin = os.times(), time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        env=os.environ | environment,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment,  # compiled, as installed
         check=True,
         capture_output=True,
     )

@@ -18,7 +18,13 @@ from jaxtyping import Array, Bool
 
 from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.chacha import key_kind, wrap_key
-from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
+from gibbs_dp._jaxlib.devices import (
+    compiled_for,
+    is_accelerator,
+    on_device,
+    platform,
+    target_platform,
+)
 from gibbs_dp._jaxlib.linalg import in_pieces, is_affected
 from gibbs_dp._jaxlib.precision import exact_products
 
@@ -94,7 +100,7 @@ class Program:
         if program_cache.folder() is None:
             return [], None
         statics, others = self._split(arguments)
-        leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(others)]
+        leaves = [on_device(leaf) for leaf in jax.tree.leaves(others)]
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # part of another program
             return [], None
         options = [self._backend, self._options]
@@ -158,7 +164,7 @@ def _key_kind(leaf: Any) -> str | None:
 
 def _plain(leaf: Any) -> Array:
     """Numbers as they are, random keys as their data: not every JAX exports typed keys."""
-    return jax.random.key_data(leaf) if _key_kind(leaf) else jnp.asarray(leaf)
+    return jax.random.key_data(leaf) if _key_kind(leaf) else on_device(leaf)
 
 
 @cache

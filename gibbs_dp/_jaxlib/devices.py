@@ -23,6 +23,11 @@ def devices() -> list[jax.Device]:
     return [chosen]
 
 
+def on_device(value: Any) -> jax.Array:
+    """Move an array or a number of NumPy there; `jnp.asarray` compiles a program for each shape."""
+    return value if isinstance(value, jax.Array) else jax.device_put(value)
+
+
 def platform() -> str:
     """Name what they are: "cpu", "gpu" or "tpu"."""
     return str(devices()[0].platform)

@@ -82,7 +82,7 @@ def precision(is_double: bool) -> AbstractContextManager[None]:
 
 def is_double() -> bool:
     """Return True if this thread's JAX computes in double precision."""
-    return bool(jnp.zeros(()).dtype == jnp.dtype("float64"))
+    return bool(jnp.result_type(float) == jnp.dtype("float64"))
 
 
 # Elementary functions in arithmetic that every compiler vectorizes: XLA's are calls on CPUs.

@@ -147,7 +147,7 @@ def sum_over(posterior: GibbsPosterior, data: PyTree, gammas: PerGamma, grid: Gr
     """Sum over a grid's points, in double precision."""
     grid.check(posterior)
     values = grid.points_of_shape(posterior.prior.supports[0].shape)
-    n, dtype = num_examples(data), jnp.zeros(()).dtype
+    n, dtype = num_examples(data), jnp.result_type(float)
     step = min(len(values), max(1, AT_ONCE // n))
     total, log_prior, ends = [], [], []
     for first in range(0, len(values), step):

@@ -80,5 +80,4 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
         problem.population.check_size(n, 0)
     count = positive_count("n", problem.n if n is None else n)
     # A stream of its own: the chains use the seed itself.
-    key = jax.random.fold_in(jax.random.key(seed), 1)
-    return drawn_in_one_program(problem.population, key, count, 1)[0]
+    return drawn_in_one_program(problem.population, jax.random.key(seed), 1, count, 1)[0]

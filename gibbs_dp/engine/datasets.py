@@ -45,10 +45,18 @@ def roots(key: PRNGKeyArray, stream: Stream) -> Key[Array, 2]:
     return _streams(key)[1][int(stream)]
 
 
-def _streams_of(key: PRNGKeyArray) -> tuple[list[PRNGKeyArray], list[Key[Array, 2]]]:
+def root(key: PRNGKeyArray, stream: Stream) -> PRNGKeyArray:
+    """Key that datasets come from."""
+    return _streams(key)[2][int(stream)]
+
+
+def _streams_of(
+    key: PRNGKeyArray,
+) -> tuple[list[PRNGKeyArray], list[Key[Array, 2]], list[PRNGKeyArray]]:
     # One program, which can be kept: one by one, each of these would be compiled.
     keys = [jax.random.fold_in(key, int(stream)) for stream in Stream]
-    return keys, [jax.random.split(key, 2) for key in keys]
+    pairs = [jax.random.split(key, 2) for key in keys]
+    return keys, pairs, [pair[0] for pair in pairs]
 
 
 _streams = on_default_backend(_streams_of)
@@ -102,7 +110,7 @@ def remembered(
     ``others`` are what else it depends on. Arrays that may change in place are asked again.
     """
     leaves, structure = jax.tree.flatten(population)
-    key = (name, posterior, structure, tuple(map(id, leaves)), others, jnp.zeros(()).dtype)
+    key = (name, posterior, structure, tuple(map(id, leaves)), others, jnp.result_type(float))
     if not all(isinstance(leaf, jax.Array) for leaf in leaves):
         return find()
     try:
@@ -153,7 +161,7 @@ def check_examples(
         if isinstance(posterior.loss, Loss):
             posterior.loss.check_data(population.data)
     try:
-        train, ghosts = drawn_in_one_program(population, key, n, num_ghosts)
+        train, ghosts = drawn_in_one_program(population, key, 0, n, num_ghosts)
     except TypeError as error:
         raise ValueError(
             f"population: sampling failed ({error}); a callable takes (key, n) and returns "
@@ -185,11 +193,10 @@ def reported_examples(spec: AuditSpec) -> Iterator[PyTree]:
         yield jax.tree.map(np.asarray, population.data)
         return
     num_fresh_examples = num_fresh(spec.posterior, spec.n, spec.num_ghosts)
-    root = roots(spec.key, Stream.MAIN)[0]
+    key = root(spec.key, Stream.MAIN)
     count = min(spec.num_datasets, 1 + MOST_EXAMPLES // (spec.n + num_fresh_examples))
     for number in range(min(count, MOST_DATASETS)):
-        key = jax.random.fold_in(root, number)
-        for part in drawn_in_one_program(population, key, spec.n, num_fresh_examples):
+        for part in drawn_in_one_program(population, key, number, spec.n, num_fresh_examples):
             yield jax.tree.map(np.asarray, part)
 
 
@@ -199,14 +206,19 @@ def _is_whole(table: Table) -> bool:
 
 
 def drawn_in_one_program(
-    population: Population, key: PRNGKeyArray, n: int, num_ghosts: int
+    population: Population, key: PRNGKeyArray, number: int, n: int, num_ghosts: int
 ) -> PyTree:
-    """Draw a dataset and fresh examples; operation by operation, dozens would be compiled."""
+    """Draw a dataset and fresh examples; operation by operation, dozens would be compiled.
+
+    The key is that of datasets, which are numbered.
+    """
     draw = program(_draw, ("n", "num_ghosts"), platform(), is_quick=True)
-    return draw(population, key, n, num_ghosts)
+    return draw(population, key, np.int32(number), n, num_ghosts)
 
 
-def _draw(population: Population, key: PRNGKeyArray, n: int, num_ghosts: int) -> PyTree:
-    found = population.sample(key, n, num_ghosts)
+def _draw(
+    population: Population, key: PRNGKeyArray, number: Int[Array, ""], n: int, num_ghosts: int
+) -> PyTree:
+    found = population.sample(jax.random.fold_in(key, number), n, num_ghosts)
     refuse_masked("population", found)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gibbs_dp._jaxlib.compile import program
-from gibbs_dp._jaxlib.devices import platform
+from gibbs_dp._jaxlib.devices import on_device, platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.engine.executor import in_room
 from gibbs_dp.engine.plan import (
@@ -278,7 +278,7 @@ WIDENING = 0.3
 def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
     """Run pilots at one gamma until they agree, starting from a neighbouring gamma's settings."""
     s = runner.settings
-    dim, dtype = s.posterior.dim, jnp.zeros(()).dtype
+    dim, dtype = s.posterior.dim, jnp.result_type(float)
     burn_in = DEFAULT_BURN_IN if s.num_warmup is None else s.num_warmup
     tuning, rounds = s.sampler.default_tuning(dim), 0
     if guess is not None and not s.is_exact:
@@ -286,7 +286,7 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
         if previous[0] * previous[1] < 0.99 * tuning[0] * tuning[1]:
             tuning = previous  # a neighbour's chains had to go slower
         burn_in = max(burn_in, longest)
-    zeros = jnp.zeros((dim,), dtype)
+    zeros = on_device(np.zeros(dim, dtype))
     if s.is_exact:
         return _tune_sum(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
     can_adapt = s.sampler.traits.is_adjusted and not s.sampler.traits.is_tuned
@@ -390,17 +390,18 @@ def _eased(settings: Settings, good: Summary, schedule: Schedule) -> Schedule:
 
 def first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
     """Make inputs of the first pilots of a gamma, which know nothing yet."""
+    unknown = on_device(np.full_like(zeros, np.nan))
     return Inputs(
-        gamma=jnp.asarray(gamma, zeros.dtype),
+        gamma=on_device(np.asarray(gamma, zeros.dtype)),
         schedule=schedule,
-        num_pairs=jnp.zeros((), jnp.int32),
+        num_pairs=on_device(np.int32(0)),
         start=zeros,
-        is_dispersed=jnp.asarray(True),
+        is_dispersed=on_device(np.True_),
         spread=zeros,
         reference=zeros,
-        optimum=jnp.full_like(zeros, jnp.nan),
-        proposal_scale=jnp.ones_like(zeros),
-        scale=jnp.full_like(zeros, jnp.nan),
+        optimum=unknown,
+        proposal_scale=on_device(np.ones_like(zeros)),
+        scale=unknown,
         anchor=zeros,
     )
 
@@ -417,9 +418,12 @@ def with_reference(inputs: Inputs, good: Summary) -> Inputs:
         reference = np.mean(health.mean_u, axis=0)
         width = np.sqrt(np.mean(health.square_v, axis=0)) * (1.0 + WIDENING / np.sqrt(width.size))
     dtype = inputs.start.dtype
-    point, scale = (jnp.asarray(a.astype(dtype)) for a in (reference, np.clip(width, 0.2, 5.0)))
+    point, scale = (on_device(a.astype(dtype)) for a in (reference, np.clip(width, 0.2, 5.0)))
     return inputs._replace(
-        start=point, is_dispersed=jnp.asarray(False), reference=point, proposal_scale=scale
+        start=point,
+        is_dispersed=on_device(np.False_),
+        reference=point,
+        proposal_scale=scale,
     )
 
 

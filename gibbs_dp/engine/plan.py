@@ -347,7 +347,7 @@ class AuditSpec:
             "supports": [repr(s) for s in self.posterior.prior.supports],
             "key": np.asarray(jax.random.key_data(self.key)).tolist(),
             "versions": versions(),
-            "dtype": str(jnp.zeros(()).dtype),
+            "dtype": str(jnp.result_type(float)),
         }
 
 

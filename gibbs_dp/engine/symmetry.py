@@ -117,7 +117,7 @@ def symmetry_of(
     moved = np.stack([points[:, order] * sign for order, sign in maps])
     numbers = np.tile(np.arange(NUM_DATASETS, dtype=np.int32), (2, 1))
     run = program(_terms, ("posterior", "n", "num_ghosts"), platform())
-    places = jnp.asarray(moved, jnp.zeros(()).dtype)
+    places = jnp.asarray(moved, jnp.result_type(float))
     traced = (population, roots(key, Stream.PILOTS), numbers, places)
     losses, priors = in_room(
         lambda: jax.tree.map(np.asarray, run(posterior, n, num_ghosts, *traced))

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
-from gibbs_dp._jaxlib.devices import platform
+from gibbs_dp._jaxlib.devices import on_device, platform
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots, stream_key
 from gibbs_dp.engine.executor import background, in_room, in_threads
@@ -235,11 +235,10 @@ class OriginSearch:
     def __init__(self, settings: Settings, known: Origin | None) -> None:
         self.settings, self.known = settings, known
         self._found: Future[Origin] | None = None
+        s, zeros = settings, on_device(np.zeros(settings.posterior.dim, jnp.result_type(float)))
         if not any(quantity.needs_optimum for quantity in settings.quantities):
             # Of the type that pilots have: a weak one would compile the program again.
-            unknown = jnp.full((settings.posterior.dim,), jnp.nan, jnp.zeros(()).dtype)
-            self.known = known = Origin(unknown, jnp.zeros_like(unknown))
-        s, zeros = settings, jnp.zeros((settings.posterior.dim,))
+            self.known = known = Origin(on_device(np.full_like(zeros, np.nan)), zeros)
         if known is None and isinstance(s.posterior.loss, LinearLoss):
             self._found = background(
                 lambda: remembered(
@@ -267,7 +266,7 @@ def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
         start,
         settings.sampler.finite_class(settings.posterior),
     )
-    optimum = jnp.asarray(found.astype(start.dtype))
+    optimum = on_device(found.astype(start.dtype))
     return Origin(optimum, optimum if np.isfinite(found).all() else start)
 
 
@@ -293,7 +292,7 @@ def path_inputs(settings: Settings, progress: Progress) -> tuple[Inputs, ...]:
             s.gammas,
             lambda: progress.advance(1),
         )
-    zeros = jnp.zeros((s.posterior.dim,), jnp.zeros(()).dtype)
+    zeros = jnp.zeros((s.posterior.dim,), jnp.result_type(float))
     schedule = make_schedule((1.0, 1), 0, 0)
     on_host = jax.tree.map(np.asarray, segments)
     return tuple(
@@ -430,7 +429,7 @@ def _tune_in_turn(
 def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
     """Add to what pilots chose what all gammas share."""
     inputs = tuned.inputs._replace(
-        optimum=jnp.asarray(origin.optimum), anchor=jnp.asarray(origin.anchor)
+        optimum=on_device(origin.optimum), anchor=on_device(origin.anchor)
     )
     return with_pairs(runner, tuned._replace(inputs=inputs), plan)
 
@@ -440,10 +439,10 @@ def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
     inputs, settings = tuned.inputs, runner.settings
 
     def pilots(num_pairs: int) -> Any:
-        spec = inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32))
+        spec = inputs._replace(num_pairs=on_device(np.int32(num_pairs)))
         found = believed(run_pilots(runner, plan, spec, num_pilots(settings)))
         return getattr(found.values, settings.leading.name)
 
     num_pairs = settings.leading.num_pairs(tuned.estimator, settings, pilots)
     num_pairs = max(num_pairs, *(q.least_pairs(tuned.estimator) for q in settings.quantities))
-    return tuned._replace(inputs=inputs._replace(num_pairs=jnp.asarray(num_pairs, jnp.int32)))
+    return tuned._replace(inputs=inputs._replace(num_pairs=on_device(np.int32(num_pairs))))

@@ -362,7 +362,7 @@ def cross_fitted_mixture(
         chosen = white[rng.permutation(white.shape[0])[:MAX_FITTED]]
         mine = points[fold == f]
         at = whitening.whiten(mine.reshape(-1, dim))
-        arguments = (a.astype(jnp.zeros(()).dtype) for a in (chosen, centers, at))
+        arguments = (a.astype(jnp.result_type(float)) for a in (chosen, centers, at))
         values = np.asarray(_fitted_log_density(*arguments), np.float64) - whitening.log_volume
         out[fold == f] = values.reshape(mine.shape[:2])
     return out

@@ -27,7 +27,7 @@ def as_examples(data: PyTree, name: str = "data") -> PyTree:
 def as_host_examples(data: PyTree) -> PyTree:
     """Check and convert examples as :func:`as_examples` does, but to NumPy arrays."""
     _check_examples(data, "data")
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
 
     def convert(leaf: Any) -> np.ndarray:
         array = np.asarray(leaf)
@@ -72,10 +72,10 @@ def _check_examples(data: PyTree, name: str) -> None:
 def _to_default_float(leaf: Any) -> Array:
     if is_spread(leaf):
         is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
-        return leaf.astype(jnp.zeros(()).dtype) if is_float else leaf
+        return leaf.astype(jnp.result_type(float)) if is_float else leaf
     array = np.asarray(leaf)
     if array.dtype.kind == "f":
-        return jnp.asarray(array, dtype=jnp.zeros(()).dtype)
+        return jnp.asarray(array, dtype=jnp.result_type(float))
     return jnp.asarray(array)
 
 

@@ -92,7 +92,7 @@ def normal_prior(dim: int, scale: float | None) -> Any:
         return Flat(supports.real(dim))
     if not scale > 0:
         raise ValueError(f"prior_scale: must be positive (inf for a flat prior), got {scale:g}.")
-    return dist.Normal(jnp.zeros(dim), scale)
+    return dist.Normal(np.zeros(dim, jnp.result_type(float)), scale)
 
 
 def flat_prior(shape: int | tuple[int, ...], theta_bound: float | None) -> Flat:

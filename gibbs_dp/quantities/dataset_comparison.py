@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from gibbs_dp._jaxlib.devices import devices
-from gibbs_dp.engine.datasets import Stream, roots
+from gibbs_dp._jaxlib.devices import devices, on_device
+from gibbs_dp.engine.datasets import Stream, root
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.view import Explored, GammaResult, is_believed
@@ -95,7 +95,7 @@ class Shared:
     @property
     def root(self) -> Any:
         """Key that datasets come from."""
-        return roots(self.settings.key, Stream.MAIN)[0]
+        return root(self.settings.key, Stream.MAIN)
 
     def summaries(self) -> Summaries:
         """First example and statistics of every dataset."""
@@ -110,8 +110,8 @@ class Shared:
         """Total loss of datasets at every point, less that at the anchor; left on the device."""
         known, posterior = self.summaries().statistics, self.settings.posterior
         if known is None or not is_resolved(posterior, known, self.anchor, points):
-            return jnp.asarray(self._all_losses(points)[:, datasets])
-        return jnp.asarray(quadratic_losses(posterior, known, self.anchor, points, datasets))
+            return on_device(self._all_losses(points)[:, datasets])
+        return on_device(quadratic_losses(posterior, known, self.anchor, points, datasets))
 
     def rehearse(self, points: Points, datasets: Int[np.ndarray, " columns"]) -> Losses | None:
         """Run what :meth:`losses` runs, once, in this thread; None where even that takes long."""
@@ -122,7 +122,7 @@ class Shared:
         if indices.size * points.shape[0] * self.plan.n > MOST_REHEARSED:
             return None
         self._some_losses(points, indices, devices()[0])
-        return jnp.asarray(np.zeros((points.shape[0], datasets.size), points.dtype))
+        return on_device(np.zeros((points.shape[0], datasets.size), points.dtype))
 
     def _source(self) -> tuple[Any, ...]:
         return self.settings.posterior, self.plan, self.settings.population, self.root
@@ -131,7 +131,7 @@ class Shared:
         self, points: Points, indices: Int[np.ndarray, " datasets"], device: jax.Device
     ) -> Losses:
         posterior, plan, *source = self._source()
-        arguments = (*source, jnp.asarray(indices), self.anchor, points)
+        arguments = (*source, on_device(indices), self.anchor, points)
         found: Losses = pair_losses(posterior, plan, *jax.device_put(arguments, device))
         return found
 
@@ -242,17 +242,17 @@ class DatasetComparison:
         losses = self.shared.losses(block.points, self.layout.datasets)
         return DensityTable(
             losses,
-            jnp.asarray(column[block.owner]),
-            jnp.asarray(block.is_used),
+            on_device(column[block.owner]),
+            on_device(block.is_used),
             self._levels(level),
-            jnp.asarray(self.layout.is_used),
-            jnp.asarray(self.result.gamma, losses.dtype),
+            on_device(self.layout.is_used),
+            on_device(np.asarray(self.result.gamma, losses.dtype)),
         )
 
     def _levels(self, level: Float[np.ndarray, " datasets"]) -> Float[Array, " columns"]:
         # Only differences count; centred, single precision keeps them.
         centred = np.where(self.good, level, 0.0) - level[self.good].mean()
-        return jnp.asarray(centred[self.layout.datasets].astype(jnp.zeros(()).dtype))
+        return on_device(centred[self.layout.datasets].astype(jnp.result_type(float)))
 
     def swaps(self, block: Block) -> Swaps:
         """Log density gained when ``Z_k``'s first example becomes that of a draw's own dataset."""
@@ -261,7 +261,9 @@ class DatasetComparison:
         losses = point_losses(posterior, firsts, datasets, block.points)
         points = self.settings.sampler.points(posterior)
         if points is not None and points.shape[0] * self.count**2 <= MAX_TERMS:
-            gain = jnp.asarray(self._exact_gain(block.datasets, np.asarray(points)), losses.dtype)
+            gain = on_device(
+                self._exact_gain(block.datasets, np.asarray(points)).astype(losses.dtype)
+            )
             return Swaps(losses, gain)
         gamma, nodes, weight = self.result.tuned.inputs.gamma, self.kept.nodes, None
         if nodes is None:
@@ -354,7 +356,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
         return [None] * len(results)
     good = np.stack([usable(r, d) for r, d in zip(results, present, strict=True)])
     gaps = _normalizer_gaps([r.gamma for r in results], present, good)
-    shared = Shared(settings, jnp.asarray(results[0].tuned.inputs.anchor), count)
+    shared = Shared(settings, on_device(results[0].tuned.inputs.anchor), count)
     found = sweep.find(
         Information,
         _stored_name(settings, count, with_spread),

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp import estimators
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+from gibbs_dp._jaxlib.devices import is_accelerator, on_device, target_platform
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.datasets import training_set
 from gibbs_dp.engine.plan import Plan
@@ -209,8 +209,8 @@ def is_resolved(
 
     Where columns are nearly equal, large terms cancel: a float32 has lost the rest.
     """
-    flat = jax.vmap(lambda u: _flat(posterior, u))(jnp.asarray(points))
-    shift = np.asarray(flat - _flat(posterior, anchor), np.float64)
+    flat = jax.vmap(lambda u: _flat(posterior, u))(on_device(points))
+    shift = np.asarray(flat, np.float64) - np.asarray(_flat(posterior, anchor), np.float64)
     curvature = np.asarray(statistics.curvature).mean(axis=0, dtype=np.float64)
     terms = np.sum(np.abs(shift) @ np.abs(curvature) * np.abs(shift))
     rounding = np.finfo(statistics.curvature.dtype).eps * terms

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from gibbs_dp import estimators
 from gibbs_dp._cautions import OK, Caution, Warned
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.engine.datasets import Stream, num_fresh, roots
+from gibbs_dp.engine.datasets import Stream, num_fresh, root
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, RowTable
 from gibbs_dp.engine.view import GammaResult, View
@@ -244,22 +244,22 @@ def _is_heavy(
 def training_rows(results: Sequence[GammaResult]) -> Int[np.ndarray, "datasets n"]:
     """Draw again which rows of the table the datasets of a sweep hold."""
     s = results[0].settings
-    root = roots(s.key, Stream.MAIN)[0]
+    key = root(s.key, Stream.MAIN)
     count = max(result.is_good.size for result in results)
     fresh = num_fresh(s.posterior, s.n, s.num_ghosts)
     parts = []
     for first in range(0, count, AT_ONCE):
         # As many each time: a remainder would be compiled for itself.
         numbers = first + np.arange(min(AT_ONCE, count))
-        parts.append(np.asarray(_rows(s.population, s.n, fresh, root, numbers)))
+        parts.append(np.asarray(_rows(s.population, s.n, fresh, key, numbers)))
     return np.concatenate(parts)[:count]
 
 
 def _rows_of(
-    population: Any, n: int, num_ghosts: int, root: Key[Array, ""], numbers: Int[Array, " some"]
+    population: Any, n: int, num_ghosts: int, key: Key[Array, ""], numbers: Int[Array, " some"]
 ) -> Int[Array, "some n"]:
     def one(number: Int[Array, ""]) -> Int[Array, " n"]:
-        return population.draw_rows(jax.random.fold_in(root, number), n, num_ghosts)[:n]
+        return population.draw_rows(jax.random.fold_in(key, number), n, num_ghosts)[:n]
 
     return jax.lax.map(one, numbers, batch_size=64)
 

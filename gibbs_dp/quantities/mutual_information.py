@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
+from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
@@ -377,12 +378,12 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     posterior, dim = settings.posterior, settings.posterior.dim
     if count == 0 or settings.is_exact or posterior.structured:
         return
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
     shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
     if shape in _rehearsed.setdefault(posterior, set()):
         return
     _rehearsed[posterior].add(shape)
-    shared = Shared(settings, jnp.zeros((dim,), dtype), count)
+    shared = Shared(settings, on_device(np.zeros(dim, dtype)), count)
     size = block_size(count)
     points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
     datasets = layout_of(np.ones(count, bool)).datasets
@@ -396,7 +397,7 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
     is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
     table = DensityTable(
-        losses, *map(jnp.asarray, (own, is_draw, level, is_used, np.ones((), dtype)))
+        losses, *map(on_device, (own, is_draw, level, is_used, np.ones((), dtype)))
     )
     consistency_sums(table)
     contrast_sums(table, Swaps(losses, gain))

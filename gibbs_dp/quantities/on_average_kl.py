@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
+from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec, Tuned
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
@@ -428,7 +429,8 @@ class OnAverageKL(LeadingQuantity):
     def rehearse(self, settings: AuditSpec) -> None:
         """Compile what control variates need."""
         if self._has_controls(settings):
-            KnownMeans(settings, jnp.zeros((settings.posterior.dim,))).rehearse()
+            zeros = on_device(np.zeros(settings.posterior.dim, jnp.result_type(float)))
+            KnownMeans(settings, zeros).rehearse()
 
     def refined(
         self,

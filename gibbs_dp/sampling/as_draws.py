@@ -79,7 +79,7 @@ def as_draws(
     refuse_masked("samples", samples)
     gamma, examples = check_gamma(gamma), examples_for(posterior, data)
     if is_unconstrained:
-        points = jnp.asarray(chains_of("samples", samples), jnp.zeros(()).dtype)
+        points = jnp.asarray(chains_of("samples", samples), jnp.result_type(float))
         if points.ndim != 3 or points.shape[2] != posterior.dim:
             raise ValueError(
                 f"samples: shape {points.shape}; unconstrained ones are [chain, draw, "
@@ -148,7 +148,7 @@ def _flat(posterior: GibbsPosterior, samples: PyTree) -> tuple[PyTree, tuple[int
     tree: Any = posterior.prior.tree
     if isinstance(tree, dict) and isinstance(samples, dict):
         samples = {name: value for name, value in samples.items() if name in tree}
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
     # A list where the prior has one array is one of chains.
     if isinstance(samples, (list, tuple)) and not isinstance(tree, (list, tuple, dict)):
         samples = chains_of("samples", samples)

@@ -409,7 +409,7 @@ def _for_each_chain(posterior: GibbsPosterior, num_chains: int, init: PyTree) ->
     prior = posterior.prior
     wanted = [s.shape for s in prior.supports]
     try:
-        dtype = jnp.zeros(()).dtype
+        dtype = jnp.result_type(float)
         leaves = [np.asarray(leaf, dtype) for leaf in prior.treedef.flatten_up_to(init)]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
@@ -461,7 +461,7 @@ def _check_state(
             f"continue_from: its chains have {dim} coordinates and the posterior {posterior.dim}; "
             "give draws of this posterior."
         )
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
     if state.chains.position.dtype != dtype:
         raise ValueError(
             f"continue_from: its chains are {state.chains.position.dtype} and JAX computes in "

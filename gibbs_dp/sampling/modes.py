@@ -463,7 +463,7 @@ def _climb(
     if dim > MAX_LADDER_DIM:
         return found
     points = ladder_points(num, NUM_POINTS if num == 1 else NUM_POINTS_EACH, dim)
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
     at = (jnp.asarray(np.asarray(x).astype(dtype)) for x in (gamma, center, sd, points))
     potential = np.asarray(_ladder(posterior, batch, *at))
     share, se = outside(potential, points)
@@ -553,7 +553,7 @@ def potential_at(
     size = -(-len(points) // num_calls)
     found = []
     for part in np.resize(points, (num_calls, size, points.shape[1])):
-        at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero[None], part[None]))
+        at = (np.asarray(x, jnp.result_type(float)) for x in (gamma, zero[None], part[None]))
         found.append(np.asarray(_far(posterior, batch, *at), np.float64)[0])
     return np.concatenate(found)[: len(points)]
 

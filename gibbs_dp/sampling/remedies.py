@@ -222,7 +222,7 @@ def _has_no_slope(posterior: GibbsPosterior, structure: Any, shapes: tuple[Any, 
         data = jax.tree.unflatten(structure, leaves)
         return jnp.sum(Target(posterior, data, jnp.ones(())).terms(u).losses)
 
-    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
+    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
 
     def asks_for(function: Callable[..., Any]) -> Sequence[bool]:
         traced = jax.make_jaxpr(function)(u, *shapes)
@@ -528,7 +528,7 @@ def _bent_at(
     zero: Float[np.ndarray, " dim"],
     points: Float[np.ndarray, "points dim"],
 ) -> _Bent:
-    at = (np.asarray(x, jnp.zeros(()).dtype) for x in (gamma, zero, points))
+    at = (np.asarray(x, jnp.result_type(float)) for x in (gamma, zero, points))
     energy, slope, bend = (np.array(a, np.float64) for a in _bent(posterior, batch, *at))
     is_lost = ~(np.isfinite(bend).all(axis=(1, 2)) & np.isfinite(slope).all(axis=1))
     bend[is_lost], slope[is_lost] = -np.eye(bend.shape[-1]), 0.0

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend, program
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.devices import is_accelerator, on_device, platform
 from gibbs_dp.model.charts import on_every_device
 from gibbs_dp.model.check import (
     NUM_DRAWS,
@@ -295,7 +295,7 @@ def sample(
     make_room()
     examples = as_examples(data)
     batch = examples if is_batch else jax.tree.map(lambda a: a[None], examples)
-    first = jax.tree.map(lambda a: a[0], batch)
+    first = jax.tree.map(lambda a: a[0], batch) if is_batch else examples
     keep = None if mask is None else check_mask(mask, examples, is_batch)
     if keep is not None:
         kept = keep if is_batch else keep[None]
@@ -360,7 +360,7 @@ def _by_ensemble(task: Task, sampler: AdaptiveHMC) -> Draws:
     # Where chains begin that have no density around the origin; and where they are asked to.
     point = _point(posterior, task.init) if is_given else jnp.zeros(posterior.dim)
     starts = jnp.broadcast_to(point, (count, task.num_chains, posterior.dim))
-    temperature = jnp.asarray(task.gamma, jnp.zeros(()).dtype)
+    temperature = jnp.asarray(task.gamma, jnp.result_type(float))
 
     def run(starts: Array) -> Any:
         sizes = task.num_chains, task.num_samples, is_given
@@ -434,7 +434,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         found = _sample_batch(is_little, *static, *traced, counts)
         return on_every_device(found, batch)
 
-    temperature = jnp.asarray(gamma, jnp.zeros(()).dtype)
+    temperature = on_device(np.asarray(gamma, jnp.result_type(float)))
     draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
     # NumPy here and below: of JAX's functions each would be compiled.
     losses, log_prior = map(np.asarray, (draws.reference.losses, draws.reference.log_prior))
@@ -468,7 +468,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         )
     settings = _describe(sampler, num_warmup, task.rows) | {
         "is_adapted": is_adapted,
-        "reach": 0.0 if task.is_batch else reach(np.asarray(draws.u[0])),
+        "reach": 0.0 if task.is_batch else reach(np.asarray(draws.u)[0]),
         "rounding": float(np.asarray(rounding).max()),
         "at_ends": share_at_ends(posterior.prior.supports, jax.tree.leaves(theta)),
     }

@@ -206,7 +206,7 @@ def wide_origin(
     key: PRNGKeyArray, posterior: GibbsPosterior, data: PyTree, gamma: float
 ) -> Whitening:
     """Return the normal that paths begin at; a standard one, unused, where the prior has draws."""
-    dim, dtype = posterior.dim, jnp.zeros(()).dtype
+    dim, dtype = posterior.dim, jnp.result_type(float)
     if posterior.prior.has_draws:
         return Whitening(jnp.zeros(dim, dtype), jnp.ones(dim, dtype))
     keys = jax.random.split(key, jax.tree.leaves(data)[0].shape[0])

@@ -165,7 +165,7 @@ class Landscape(NamedTuple):
     def begin(self, key: PRNGKeyArray, num_islands: int, num_each: int) -> Particles:
         """Draw particles of the law that paths begin with."""
         posterior = self.posterior
-        dtype = jnp.zeros(()).dtype
+        dtype = jnp.result_type(float)
         if self.is_proper:
             keys = jax.random.split(key, num_islands * num_each)
             u = jax.vmap(lambda k: posterior.unconstrain(posterior.prior.sample(k)))(keys)

@@ -276,7 +276,7 @@ def find_path(
     on_gamma: Callable[[], None] = lambda: None,
 ) -> Segment:
     """Find a path that serves all pilots, from where paths begin through all gammas."""
-    dtype = jnp.zeros(()).dtype
+    dtype = jnp.result_type(float)
     num_pilots = jax.tree.leaves(data)[0].shape[0]
     begin_key, walk_key = jax.random.split(key)
     keys = jax.random.split(begin_key, num_pilots)

@@ -323,7 +323,7 @@ def plan_rejection(facts: Facts, loss: ModelLoss, domain: Domain, scale: float) 
     )
 
     def draw(x: np.ndarray, y: np.ndarray, noise: Noise) -> Thetas | None:
-        data = (jnp.asarray(x, jnp.zeros(()).dtype), jnp.asarray(y, jnp.zeros(()).dtype))
+        data = (jnp.asarray(x, jnp.result_type(float)), jnp.asarray(y, jnp.result_type(float)))
         found = [
             draw_by_rejection(
                 without_checks(posterior),

@@ -53,7 +53,7 @@ def fingerprints(
 ) -> dict[str, str]:
     """Digests of loss and prior, with their gradients, and of the population, at ``n`` examples."""
     key = jax.random.key(0)
-    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
+    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
     train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)
 
     theta = jax.eval_shape(posterior.constrain, u)
@@ -138,7 +138,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "quantities": identities(s.quantities),
         "block_size": s.block_size,
         "key": np.asarray(jax.random.key_data(s.key)).tolist(),
-        "dtype": str(jnp.zeros(()).dtype),
+        "dtype": str(jnp.result_type(float)),
         "random": {
             "generator": str(jax.random.key_impl(s.key)),
             "threefry_partitionable": bool(jax.config.jax_threefry_partitionable),  # type: ignore[attr-defined]
@@ -271,7 +271,7 @@ def _digest(settings: Settings) -> str | None:
     if any(map(is_spread, jax.tree.leaves(population))):
         return None
     fresh = num_fresh(posterior, settings.n, settings.num_ghosts)
-    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.zeros(()).dtype)
+    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
     try:
         found = fingerprints(posterior, population, settings.n, fresh)
         chart = digest(posterior.constrain, u)

@@ -269,7 +269,7 @@ def _params(
             f"params: no value of the latent sites {', '.join(missing)}; give all of "
             f"{', '.join(latent)}."
         )
-    values = {name: jnp.asarray(params[name], jnp.zeros(()).dtype) for name in latent}
+    values = {name: jnp.asarray(params[name], jnp.result_type(float)) for name in latent}
     leads = set()
     for name, shape in latent.items():
         have = values[name].shape

@@ -321,7 +321,7 @@ def trained_divergence(
 
 
 def _draws(name: str, values: ArrayLike | Array) -> Float[Array, "draws dim"]:
-    x = jnp.asarray(values, jnp.zeros(()).dtype)
+    x = jnp.asarray(values, jnp.result_type(float))
     if x.ndim == 1:
         x = x[:, None]
     if x.ndim != 2 or x.shape[0] < MIN_DRAWS or x.shape[1] == 0:

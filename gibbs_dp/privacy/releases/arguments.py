@@ -110,7 +110,7 @@ def check_fits(name: str, value: float) -> None:
 
     >>> check_fits("gamma", 0.5)
     """
-    limits = jnp.finfo(jnp.zeros(()).dtype)
+    limits = jnp.finfo(jnp.result_type(float))
     if not float(limits.tiny) <= value <= float(limits.max):
         raise ValueError(
             f"{name}: {value:g} is zero or infinite in {limits.dtype}; choose a number between, or "

@@ -370,7 +370,7 @@ def _begin(
             "theta: a released draw lies outside the prior's support, or on its boundary to the "
             "last digit; give the release's own posterior."
         )
-    dtype, rng = jnp.zeros(()).dtype, np.random.default_rng(int(jax.random.bits(keys[1])))
+    dtype, rng = jnp.result_type(float), np.random.default_rng(int(jax.random.bits(keys[1])))
     for i in range(ASSIMILATIONS + 1):
         simulated = np.asarray(
             _simulated(
@@ -399,7 +399,7 @@ def _whitening(draws: Float[np.ndarray, "draws dim"], wider: float = 1.0) -> Whi
     kept = count / (count + 3.0 * dim)
     covariance = kept * covariance + (1 - kept) * np.diag(np.diag(covariance))
     scale = wider * np.linalg.cholesky(covariance)
-    return Whitening(*(jnp.asarray(a, jnp.zeros(()).dtype) for a in (draws.mean(axis=0), scale)))
+    return Whitening(*(jnp.asarray(a, jnp.result_type(float)) for a in (draws.mean(axis=0), scale)))
 
 
 # The whole.
@@ -433,7 +433,7 @@ def infer_population(
     num_auxiliary = positive_count("num_auxiliary", num_auxiliary)
     mechanism = _mechanism(posterior, domain, checks.count("n", n), prior, population)
     make_room()
-    observed = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), theta)
+    observed = jax.tree.map(lambda a: jnp.asarray(a, jnp.result_type(float)), theta)
     posterior.prior.check(jax.tree.map(lambda a: a[0], observed))
     begin_key, noise_key, start_key, run_key, drift_key = jax.random.split(as_key(key), 5)
     u, shared = _begin(mechanism, observed, guarantee.gamma, begin_key)

@@ -450,7 +450,7 @@ def _plan_rejection(request: ReleaseRequest) -> ReleasePlan:
         )
 
     def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
-        examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.zeros(()).dtype), examples)
+        examples = jax.tree.map(lambda a: jnp.asarray(a, jnp.result_type(float)), examples)
         keys = jax.random.split(key, request.num_draws)
         found = jnp.stack([one(unchecked, examples, k) for k in keys])
         return jax.vmap(posterior.constrain)(found)

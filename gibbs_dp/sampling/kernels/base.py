@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.model.posterior import GibbsPosterior
 
 # What a sampler says of itself, so that nothing has to ask what type it is.
@@ -259,7 +260,7 @@ class Schedule(NamedTuple):
 def make_schedule(tuning: tuple[float, int], num_burn_in: int, num_adapt_rounds: int) -> Schedule:
     """Pack host numbers as traced arrays."""
     # Converted on the host: on the device, each conversion would be a program of its own.
-    step_size = jnp.asarray(np.asarray(tuning[0], jnp.zeros(()).dtype))
-    counts = (jnp.asarray(np.int32(n)) for n in (tuning[1], num_burn_in, num_adapt_rounds))
+    step_size = on_device(np.asarray(tuning[0], jnp.result_type(float)))
+    counts = (on_device(np.int32(n)) for n in (tuning[1], num_burn_in, num_adapt_rounds))
     num_inner, burn_in, adapt_rounds = counts
     return Schedule(Tuning(step_size, num_inner), burn_in, adapt_rounds)

@@ -202,7 +202,7 @@ class StochasticLangevin:
         """Pack the settings as traced numbers."""
         size = 0.0 if callable(self.step_size) else self.step_size
         values = (size, self.friction, self.decay, self.damping, num_rows)
-        dtype = jnp.zeros(()).dtype
+        dtype = jnp.result_type(float)
         return Numbers(*(jnp.asarray(np.asarray(value, dtype)) for value in values))
 
 
