@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from functools import cache
 
 import flat
@@ -47,7 +47,7 @@ class Counted:
 
     def __call__(self, theta, z):
         self.count += 1
-        return 0.5 * self.scale * (theta - z) ** 2
+        return 0.5 * self.scale * jnp.sum((theta - z) ** 2)
 
 
 LATTICE = gdp.Grid(low=-3.0, high=3.0, num_points=16)
@@ -185,6 +185,55 @@ def test_names_tell_programs_apart():
     assert len(set(names)) == len(names) == 9
     assert None not in names
     assert name(3) == name(3) != name(4), "plain arrays need no fingerprint"
+
+
+def drawn(loss, prior, data, **settings):
+    as_new()
+    settings = {"num_chains": 4, "num_warmup": 50, "num_samples": 100} | settings
+    return gdp.sample(gdp.GibbsPosterior(loss, prior), data, **settings)
+
+
+@pytest.mark.trust
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"init": jnp.ones(2)},
+        {"sampler": gdp.AdaptiveHMC()},
+        {"sampler": gdp.SMC(num_particles=64), "gamma": 0.1},
+        {"sampler": gdp.ULA(step_size=0.01)},
+        {"is_batch": True},
+    ],
+    ids=["chains", "adaptive", "smc", "ula", "batch"],
+)
+def test_a_second_run_of_sample_traces_the_loss_for_its_fingerprint_alone(place, settings):
+    prior, data = dist.Normal(jnp.zeros(2), 1.0), jnp.linspace(0.0, 1.0, 12).reshape(6, 2)
+    data = jnp.stack([data, data[::-1] + 1.0]) if "is_batch" in settings else data
+    first, second = Counted(), Counted()
+    before = drawn(first, prior, data, **settings)
+    assert programs(place)
+    after = drawn(second, prior, data, **settings)
+    np.testing.assert_array_equal(before.theta, after.theta)
+    assert before.warnings == after.warnings
+    # For checks of the data and for the fingerprint.
+    assert 0 < second.count <= 6 < first.count
+
+
+def test_names_of_a_parameter_are_no_other_models(place):
+    def loss(theta, z):
+        first, second = theta.values()
+        return (first - z) ** 2 + second**2
+
+    for names in ("ab", "cd"):
+        prior = {name: dist.Normal(0.0, 1.0) for name in names}
+        draws = drawn(loss, prior, jnp.ones(3), init=dict.fromkeys(names, jnp.zeros(())))
+        assert list(draws.theta) == list(names)
+    assert programs(place)
+
+
+def test_what_is_put_together_in_another_way_is_not_described():
+    for nest in (OrderedDict(b=0, a=0), {1: 0, 2: 0}, [object()], [0.5]):
+        with pytest.raises(TypeError, match="not of this package"):
+            describe(nest)
 
 
 def test_structures_come_back_and_only_our_own_named_tuples_do():

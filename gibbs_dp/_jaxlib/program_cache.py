@@ -214,17 +214,24 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def describe(value: Any, kinds: Sequence[type] = ()) -> Any:
-    """Describe a nest; whatever is no tuple, list, dict or None is a leaf."""
+    """Describe a nest whose leaves are integers or texts.
+
+    Raises TypeError for what is put together otherwise: users' classes, dicts of another order.
+    """
     if value is None:
         return None
-    if isinstance(value, dict):
+    if type(value) is dict and all(isinstance(key, str) for key in value):
         return {"dict": [[key, describe(value[key], kinds)] for key in sorted(value)]}
     if isinstance(value, (tuple, list)):
         parts = [describe(item, kinds) for item in value]
         if type(value) in (tuple, list):
             return {type(value).__name__: parts}
         return {"kind": _name(type(value), kinds), "parts": parts}
-    return value if isinstance(value, str) else 0
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, int):
+        raise TypeError(f"{type(value).__name__} is not of this package")
+    return 0
 
 
 def rebuild(description: Any, kinds: Sequence[type] = ()) -> Callable[[Sequence[Any]], Any]:

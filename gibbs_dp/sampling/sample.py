@@ -27,6 +27,7 @@ from gibbs_dp.model.check import (
     positive_count,
 )
 from gibbs_dp.model.examples import as_examples, num_examples
+from gibbs_dp.model.fingerprint import kept_programs
 from gibbs_dp.model.posterior import GibbsPosterior, check_mask, masked
 from gibbs_dp.model.supports import Support
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, Ensemble, draw_ensemble
@@ -324,7 +325,9 @@ def sample(
         num_examples(examples),
         source,
     )
-    return remedied(task, _run, max_seconds) if chosen is None else _run(task, chosen)
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), task.batch)
+    with kept_programs(task.posterior, shapes):
+        return remedied(task, _run, max_seconds) if chosen is None else _run(task, chosen)
 
 
 ASKS_FOR_GRADIENTS = (

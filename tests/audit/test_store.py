@@ -16,8 +16,9 @@ from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import sweep
 from gibbs_dp.engine.progress import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
-from gibbs_dp.engine.store.archive import Archive, digest_text
+from gibbs_dp.engine.store.archive import Archive
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
+from gibbs_dp.model.fingerprint import digest_text
 from gibbs_dp.quantities import dataset_comparison as comparison
 from gibbs_dp.quantities.dataset_comparison import Information
 

@@ -29,6 +29,7 @@ from gibbs_dp.engine.progress import DAMAGED_STORE, DamagedStoreWarning
 from gibbs_dp.engine.quantity import Quantity, block_kind
 from gibbs_dp.engine.view import Block
 from gibbs_dp.model.check import positive_count
+from gibbs_dp.model.fingerprint import DIGITS, digest_text
 
 # Where a sweep is kept, and which part of it this process does.
 
@@ -112,13 +113,6 @@ class StoreError(OSError):
 
 
 # What is in a file, as a short digest.
-
-DIGITS = 16
-
-
-def digest_text(text: str) -> str:
-    """Short digest of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def digest_value(value: Any) -> str:

@@ -1,20 +1,11 @@
-"""What determines an audit's numbers, as digests: the configuration of a store, and cache keys.
-
-A function is known by its jaxpr: the program that JAX makes of it, with every array that it closes
-over. So a digest changes with any change of the code that has an effect on the numbers, and with
-changed data, but not with comments or another machine. **What it cannot see**: the code behind a
-host callback (``jax.pure_callback``), and state that a function reads while it runs rather than
-when it is traced.
-"""
+"""What determines an audit's numbers, as digests: the configuration of a store, and cache keys."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,30 +13,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
+from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp import io
 from gibbs_dp._jaxlib import program_cache
-from gibbs_dp._jaxlib.devices import compiled_for
-from gibbs_dp._jaxlib.jaxprs import Closed, programs
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.plan import versions
 from gibbs_dp.engine.quantity import Settings, identities
 from gibbs_dp.engine.store.archive import (
     CONFIGURATION,
-    DIGITS,
     Archive,
     Store,
     StoreError,
-    digest_text,
 )
 from gibbs_dp.io.files import shown
+from gibbs_dp.model import fingerprint
 from gibbs_dp.model.charts import is_spread
+from gibbs_dp.model.fingerprint import digest, digest_text
 from gibbs_dp.model.populations import Population
 from gibbs_dp.model.populations.base import population_name
 from gibbs_dp.model.posterior import GibbsPosterior
-
-ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def fingerprints(
@@ -53,52 +40,9 @@ def fingerprints(
 ) -> dict[str, str]:
     """Digests of loss and prior, with their gradients, and of the population, at ``n`` examples."""
     key = jax.random.key(0)
-    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
     train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)
-
-    theta = jax.eval_shape(posterior.constrain, u)
-
-    def loss(theta: Any, data: Any) -> Any:
-        each = jnp.zeros(()) if posterior.structured else posterior.losses(theta, data)
-        return posterior.empirical_loss(theta, data), each
-
-    return {
-        "loss": digest(jax.value_and_grad(loss, has_aux=True), theta, train),
-        "prior": digest(jax.value_and_grad(posterior.log_prior_unconstrained), u)
-        + digest(posterior.initial, key)[: DIGITS // 2],
-        "population": digest(lambda k: population.sample(k, n, num_fresh), key),
-    }
-
-
-def digest(function: Callable[..., Any], *arguments: Any) -> str:
-    """Digest of a traced function: its equations, and all arrays in them."""
-    with compiled_for("cpu"):  # one form for all devices
-        program = jax.make_jaxpr(function)(*arguments)
-    text = program.jaxpr.pretty_print(use_color=False, source_info=False)
-    found = hashlib.sha256(ADDRESS.sub("", text).encode())
-    for array in _arrays(program):
-        found.update(f"{array.dtype.str}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()[:DIGITS]
-
-
-def _arrays(program: Any) -> Iterator[np.ndarray]:
-    """Yield every array that a jaxpr holds, at any depth, in order."""
-    jaxpr, consts = Closed.of(program)
-    yield from map(_as_numpy, consts)
-    for equation in jaxpr.eqns:
-        for variable in equation.invars:
-            if isinstance(variable, Literal):
-                yield _as_numpy(variable.val)
-        for name in sorted(equation.params):
-            for inner in programs(equation.params[name]):
-                yield from _arrays(inner)
-
-
-def _as_numpy(value: Any) -> np.ndarray:
-    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-        value = jax.random.key_data(value)
-    return np.asarray(value)
+    drawn = digest(lambda k: population.sample(k, n, num_fresh), key)
+    return fingerprint.of_posterior(posterior, train) | {"population": drawn}
 
 
 # What determines the numbers of a sweep, as readable JSON, and how two of them differ.
@@ -271,15 +215,14 @@ def _digest(settings: Settings) -> str | None:
     if any(map(is_spread, jax.tree.leaves(population))):
         return None
     fresh = num_fresh(posterior, settings.n, settings.num_ghosts)
-    u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
+
+    def draw(key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+        return population.sample(key, settings.n, fresh)
+
     try:
-        found = fingerprints(posterior, population, settings.n, fresh)
-        chart = digest(posterior.constrain, u)
+        train, _ = jax.eval_shape(draw, jax.random.key(0))
+        drawn = digest(draw, jax.random.key(0))
     except Exception:  # whatever users' functions raise
         return None
-    loss, prior = posterior.loss or posterior.total_loss, posterior.prior
-    about: list[Any] = [found, chart, posterior.structured, posterior.is_quadratic, posterior.dim]
-    about += [f"{type(loss).__module__}.{type(loss).__qualname__}", prior.is_flat]
-    about += [[bool(b) for b in prior.is_bounded_flat], [repr(s) for s in prior.supports]]
-    about += [population.is_dependent, type(population).__qualname__, fresh]
-    return digest_text(json.dumps(about))
+    about = drawn, population.is_dependent, type(population).__qualname__, fresh
+    return fingerprint.identity(posterior, train, *about)
