@@ -50,7 +50,7 @@ class Place(NamedTuple):
 def place_of(law: Any, support: Support) -> Place | None:
     """Location and scale of a law in flat coordinates; None for laws of other families.
 
-    Of a law of positive numbers these are those of the logarithm.
+    Of a law of positive numbers these are those of the logarithm, of shares those of the log-odds.
 
     >>> positive = Support(constraints.positive, is_flat=False)
     >>> place_of(dist.LogNormal(1.0, 2.0), positive)[0].item()
@@ -60,8 +60,10 @@ def place_of(law: Any, support: Support) -> Place | None:
         law = law.base_dist
     if support.is_real:
         found = _on_the_line(law)
-    elif _is_exponential(support):
+    elif _is_of(support, constraints.positive, constraints.nonnegative):
         found = _of_logarithms(law)
+    elif _is_of(support, constraints.unit_interval):
+        found = _of_log_odds(law)
     else:
         return None
     if found is None:
@@ -72,12 +74,12 @@ def place_of(law: Any, support: Support) -> Place | None:
         return None
 
 
-def _is_exponential(support: Support) -> bool:
-    """Whether flat coordinates are logarithms."""
+def _is_of(support: Support, *kinds: Any) -> bool:
+    """Whether flat coordinates are those that numbers of a kind have: logarithms or log-odds."""
     constraint = support.constraint
     while hasattr(constraint, "base_constraint"):
         constraint = constraint.base_constraint
-    return not support.is_flat and constraint in (constraints.positive, constraints.nonnegative)
+    return not support.is_flat and constraint in kinds
 
 
 def _on_the_line(law: Any) -> tuple[Any, Any] | None:
@@ -101,6 +103,14 @@ def _of_logarithms(law: Any) -> tuple[Any, Any] | None:
         return law.loc, jnp.log(law.scale)
     scale = _SCALE.get(type(law))
     return None if scale is None else (jnp.log(scale(law)), 0.0)
+
+
+def _of_log_odds(law: Any) -> tuple[Any, Any] | None:
+    if not isinstance(law, dist.Beta):
+        return None
+    one, zero = law.concentration1, law.concentration0
+    # Those of many successes and failures; for few, the share of centring makes up for it.
+    return jnp.log(one / zero), 0.5 * jnp.log(1.0 / one + 1.0 / zero)
 
 
 @dataclass(frozen=True, eq=False)
