@@ -15,7 +15,7 @@ HERE    = $(PIP) $(if $(LOCK),--build-constraint $(LOCK)) --editable
 # Processes that run side by side or after each other share what Python compiles of the sources.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help audit test trust mutants nightly newest smoke lock lint notebooks docs pages site pictures \
+.PHONY: help audit test trust mutants nightly newest smoke lock lint notebooks outputs docs pages site pictures \
   release repository clean
 
 help: ## this list
@@ -75,6 +75,10 @@ lint: $(STAMP)-lint ## ruff check, ruff format --check, mypy (strict)
 notebooks: $(STAMP)-notebooks ## run the notebooks with small counts, check that .py and .ipynb agree
 	GIBBS_DP_FAST=1 $(BIN)/python -m pytest -p no:cacheprovider --nbmake notebooks/*.ipynb
 	$(BIN)/jupytext --to ipynb --test notebooks/*.py
+
+# What a reader sees without running them: NOTEBOOKS="1_quickstart ..." are some of them.
+outputs: $(STAMP)-notebooks ## run the notebooks in full, and store small outputs in them
+	$(BIN)/python docs/store_outputs.py $(patsubst %,notebooks/%.ipynb,$(NOTEBOOKS))
 
 docs: pages site ## the documentation: pages, then site
 

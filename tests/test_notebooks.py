@@ -1,5 +1,6 @@
 """Notebooks, without running them: the pairs agree, and the first cell works wherever it starts."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -27,6 +28,7 @@ NAMES = (
     "11_mixture",
     "12_attacker",
 )
+MOST_BYTES = 200_000
 OWN = "https://code.example/team/gibbs-dp.git"
 
 # A bare Python without site-packages, in which nothing of ours can be imported. `pip` writes down
@@ -68,6 +70,13 @@ def cells(path):
     return found
 
 
+def digest(cells):
+    """What the outputs that are stored belong to, as `docs/store_outputs.py` has it."""
+    text = json.dumps([[c["cell_type"], "".join(c["source"])] for c in cells])
+    text = re.sub(r'REPOSITORY = \\".*?\\"', "", text)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def first_code(path):
     return next(source for is_markdown, source in cells(path) if not is_markdown)
 
@@ -91,12 +100,22 @@ def test_there_are_twelve_in_order():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)
-def test_pairs_agree_and_nothing_was_kept(path):
-    notebook = json.loads(path.with_suffix(".ipynb").read_text())
+def test_pairs_agree_and_small_outputs_are_stored_with_them(path):
+    text = path.with_suffix(".ipynb").read_text()
+    notebook = json.loads(text)
     there = [(c["cell_type"] == "markdown", "".join(c["source"])) for c in notebook["cells"]]
     assert there == cells(path)
-    code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
-    assert all(c["outputs"] == [] and c["execution_count"] is None for c in code)
+    stored = notebook["metadata"].get("gibbs_dp", {}).get("outputs_of")
+    assert stored == digest(notebook["cells"]), f"make outputs NOTEBOOKS={path.stem}"
+    outputs = [o for c in notebook["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
+    assert {o["output_type"] for o in outputs} <= {"stream", "execute_result", "display_data"}
+    assert any("image/png" in o.get("data", {}) for o in outputs)
+    assert all(set(o.get("data", {})) <= {"image/png", "text/plain"} for o in outputs)
+    assert len(text) < MOST_BYTES
+    shown = json.dumps([{k: v for k, v in o.items() if k != "data"} for o in outputs])
+    shown += json.dumps([o.get("data", {}).get("text/plain") for o in outputs])
+    for place in ("/tmp/", "/home/", "/root/", str(ROOT), "Traceback", "Warning"):
+        assert place not in shown
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=NAMES)

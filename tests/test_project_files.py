@@ -317,6 +317,28 @@ def test_readme_leads_to_what_is_there():
     assert [where for where in inside if not (ROOT / where).exists()] == []
 
 
+def test_what_leads_outside_has_a_form_that_can_lead_somewhere():
+    """Whether it does, no test may ask: the network is not the library's."""
+    files = [*ROOT.glob("*.md"), ROOT / "CITATION.cff", *ROOT.glob("docs/*.md")]
+    files += [
+        *ROOT.glob("docs/paper/*"),
+        *ROOT.glob("notebooks/*.py"),
+        *ROOT.rglob("gibbs_dp/**/*.py"),
+    ]
+    text = "\n".join(path.read_text() for path in files)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    found = set(re.findall(r"\bhttps?://[^\s<>()\"'`{}\\]*", text)) | set(urls.values())
+    assert len(found) >= 8
+    form = r"https?://(?!localhost|[\w.-]*example\b)([a-z0-9-]+\.)+[a-z]{2,}(/[\w.~/#%=&?+-]*)?"
+    assert [url for url in found if not re.fullmatch(form, url)] == []
+    papers = [url for url in found if "arxiv.org" in url]
+    assert all(re.fullmatch(r"https://arxiv\.org/abs/\d{4}\.\d{4,5}", url) for url in papers)
+    named = re.findall(r"(?i)\barxiv:\s?([\w./-]+\w)", text)
+    assert all(re.fullmatch(r"\d{4}\.\d{4,5}(v\d+)?|[a-z-]+/\d{7}", name) for name in named), named
+    dois = re.findall(r"(?im)^\s*doi\s*[=:]\s*[{\"]?([^}\",\s]+)", text)
+    assert all(re.fullmatch(r"10\.\d{4,9}/\S+", doi) for doi in dois), dois
+
+
 def test_an_address_is_written_wherever_it_is_told(tmp_path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example"]
     for name in ("README.md", "SECURITY.md", "pyproject.toml", "CITATION.cff", "docs/start.md"):
