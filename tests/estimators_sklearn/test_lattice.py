@@ -3,11 +3,11 @@
 import jaxtyping
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from gibbs_dp.privacy.noise import FINENESS, SeededNoise, on_lattice
 from gibbs_dp.sklearn import GibbsClassifier, GibbsMean
-from gibbs_dp.sklearn.location import draw_median
+from gibbs_dp.sklearn.location import _plan_mean, draw_median
 from gibbs_dp.sklearn.mechanisms import coded_sum, plan_direction
 from gibbs_dp.sklearn.plan import Facts
 
@@ -60,6 +60,25 @@ def test_noisy_sums_are_multiples_and_have_their_law():
     np.testing.assert_allclose(coded_sum(x, y - 0.5, 1) / FINENESS, center, atol=1e-8)
     lengths = np.linalg.norm(draws - center, axis=1)
     assert stats.kstest(lengths, stats.gamma(2, scale=1 / plan.guarantee.gamma).cdf).pvalue > 1e-4
+
+
+def test_a_mean_has_the_noise_that_its_epsilon_and_delta_need():
+    """Against the analytic Gaussian mechanism (Balle & Wang 2018), solved here."""
+    epsilon, delta, n, dim = 0.1, 1e-5, 6, 40  # of fewer columns pure noise is less
+    rows = np.random.default_rng(4).uniform(size=(n, dim))
+
+    def lost(mu):
+        ahead, behind = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        return stats.norm.cdf(ahead) - np.exp(epsilon) * stats.norm.cdf(behind) - delta
+
+    sd = np.sqrt(dim) / n / optimize.brentq(lost, 1e-3, 1.0)
+    _, draw = _plan_mean(Facts(n, dim, epsilon, delta))
+    rng = SeededNoise(7)
+    draws = np.concatenate([draw(rows, None, rng) for _ in range(1000)])
+    off = (draws - rows.mean(axis=0)) / sd
+    # Four standard errors of an sd of 40,000 numbers, 1.4%, and of a mean: false alarm 1.3e-4.
+    assert abs(off.std() - 1.0) < 4.0 / np.sqrt(2 * off.size)
+    assert np.abs(off.mean()) < 4.0 / np.sqrt(off.size)
 
 
 def test_rounded_rows_stay_within_their_bound():
