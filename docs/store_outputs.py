@@ -49,12 +49,14 @@ def cut(text):
     return text if left <= 0 else "".join(lines[:MOST_LINES]) + f"... {left} lines more\n"
 
 
-def small(output):
-    """What is stored of one output; None for nothing."""
+def small(output, place):
+    """What is stored of one output, without the folder that it was made in; None for nothing."""
     if output.output_type == "stream":
         if output.name != "stdout":
             return None
-        return nbformat.v4.new_output("stream", name="stdout", text=cut(output.text))
+        return nbformat.v4.new_output(
+            "stream", name="stdout", text=cut(output.text.replace(place, ""))
+        )
     data = output.get("data", {})
     if "application/vnd.jupyter.widget-view+json" in data:
         return None
@@ -62,7 +64,7 @@ def small(output):
     if "image/png" in data:
         kept["image/png"] = small_picture(data["image/png"])
     if "text/plain" in data:
-        kept["text/plain"] = cut(data["text/plain"])
+        kept["text/plain"] = cut(data["text/plain"].replace(place, ""))
     if not kept:
         return None
     if output.output_type == "execute_result":
@@ -81,7 +83,8 @@ def store(path):
         NotebookClient(ran, timeout=SECONDS, resources={"metadata": {"path": place}}).execute()
     for cell, found in zip(notebook.cells, ran.cells[1:], strict=True):
         if cell.cell_type == "code":
-            cell.outputs = [kept for kept in map(small, found.outputs) if kept is not None]
+            stored = (small(output, f"{place}/") for output in found.outputs)
+            cell.outputs = [kept for kept in stored if kept is not None]
             cell.execution_count = None
             for output in cell.outputs:
                 if output.output_type == "execute_result":
