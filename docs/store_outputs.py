@@ -43,14 +43,15 @@ def small_picture(data):
 
 
 def cut(text):
-    """The first lines."""
-    lines = text.splitlines(keepends=True)
+    """The first lines, without the names of temporary folders."""
+    folder = re.escape(tempfile.gettempdir()) + r"/tmp\w+/"
+    lines = re.sub(folder, "", text).splitlines(keepends=True)
     left = len(lines) - MOST_LINES
-    return text if left <= 0 else "".join(lines[:MOST_LINES]) + f"... {left} lines more\n"
+    return "".join(lines[:MOST_LINES]) + (f"... {left} lines more\n" if left > 0 else "")
 
 
-def small(output, place):
-    """What is stored of one output, without the folder that it was made in; None for nothing."""
+def small(output):
+    """What is stored of one output; None for nothing."""
     if output.output_type == "stream":
         if output.name != "stdout":
             return None
@@ -64,7 +65,7 @@ def small(output, place):
     if "image/png" in data:
         kept["image/png"] = small_picture(data["image/png"])
     if "text/plain" in data:
-        kept["text/plain"] = cut(data["text/plain"].replace(place, ""))
+        kept["text/plain"] = cut(data["text/plain"])
     if not kept:
         return None
     if output.output_type == "execute_result":
@@ -83,8 +84,7 @@ def store(path):
         NotebookClient(ran, timeout=SECONDS, resources={"metadata": {"path": place}}).execute()
     for cell, found in zip(notebook.cells, ran.cells[1:], strict=True):
         if cell.cell_type == "code":
-            stored = (small(output, f"{place}/") for output in found.outputs)
-            cell.outputs = [kept for kept in stored if kept is not None]
+            cell.outputs = [kept for kept in map(small, found.outputs) if kept is not None]
             cell.execution_count = None
             for output in cell.outputs:
                 if output.output_type == "execute_result":
