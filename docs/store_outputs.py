@@ -55,9 +55,7 @@ def small(output):
     if output.output_type == "stream":
         if output.name != "stdout":
             return None
-        return nbformat.v4.new_output(
-            "stream", name="stdout", text=cut(output.text.replace(place, ""))
-        )
+        return nbformat.v4.new_output("stream", name="stdout", text=cut(output.text))
     data = output.get("data", {})
     if "application/vnd.jupyter.widget-view+json" in data:
         return None
