@@ -49,6 +49,7 @@ from .quantities.further_information import FurtherInformation as FurtherInforma
 from .quantities.mutual_information import MutualInformation as MutualInformation
 from .quantities.on_average_kl import OnAverageKL as OnAverageKL
 from .quantities.registry import DEFAULT as DEFAULT
+from .quantities.risks import AbsoluteGap as AbsoluteGap
 from .quantities.risks import Risks as Risks
 from .quantities.worst_case import WorstCase as WorstCase
 from .results.table import Column as Column

@@ -34,6 +34,7 @@ DOOR = {
         "DEFAULT",
         "OnAverageKL",
         "Risks",
+        "AbsoluteGap",
         "MutualInformation",
         "WorstCase",
         "Attacker",

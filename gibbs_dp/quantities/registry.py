@@ -15,7 +15,7 @@ from gibbs_dp.quantities.further_information import FurtherInformation, Supersam
 from gibbs_dp.quantities.mixing import Discretization, Lattice, Mixing
 from gibbs_dp.quantities.mutual_information import MutualInformation
 from gibbs_dp.quantities.on_average_kl import OnAverageKL
-from gibbs_dp.quantities.risks import Risks
+from gibbs_dp.quantities.risks import AbsoluteGap, Risks
 from gibbs_dp.quantities.worst_case import WorstCase
 from gibbs_dp.results.table import Column
 
@@ -54,6 +54,7 @@ DIAGNOSTICS: tuple[Quantity, ...] = (Mixing(), Lattice(), Discretization())
 _BUILT_IN = (
     OnAverageKL(),
     Risks(),
+    AbsoluteGap(),
     MutualInformation(),
     Supersample(),
     FurtherInformation(),
