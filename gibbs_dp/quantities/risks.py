@@ -149,14 +149,14 @@ class AbsoluteValues(NamedTuple):
 class AbsoluteGap(Quantity):
     r"""How far a draw's training loss is from its risk, in either direction: from both sides.
 
-    ``generalization_error`` is the mean of ``R - R_hat``, whose signs cancel; the standard notion
-    of generalization is the mean of ``|R - R_hat|``, which is never smaller, and which on-average
-    KL-privacy does not bound (Wang, Lei & Fienberg 2016, Definition 3 and after). The risk ``R``
-    of a draw is known from fresh examples alone, ``OnAverageKL(num_ghosts=)`` of them. With all of them the mean absolute
-    gap is too large, as absolute values are convex. With the sign of the gap to one half and the
-    size of the gap to the other it is too small, as a sign that is independent of the noise gives
-    ``s (R - R_hat) <= |R - R_hat|``. Both hold for any law. With 16 times as many as
-    training examples they are some 10% apart, with as many a factor of 2.
+    ``generalization_error`` is the mean of ``R - R_hat``, whose signs cancel, and the one that
+    on-average KL equals (Wang, Lei & Fienberg 2016, Theorem 4). The standard notion is the mean of
+    ``|R - R_hat|``, which is never smaller. The risk ``R`` of a draw is known from fresh examples
+    alone, ``OnAverageKL(num_ghosts=)`` of them. With all of them the mean absolute gap is too
+    large, as absolute values are convex. With the sign of the gap to one half and the size of the
+    gap to the other it is too small, as a sign that is independent of the noise gives
+    ``s (R - R_hat) <= |R - R_hat|``. Both hold for any law. With 16 times as many fresh examples
+    as training examples they are some 10% apart, with as many a factor of 2.
 
     Raises
     ------

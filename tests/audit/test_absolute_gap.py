@@ -56,6 +56,6 @@ def test_where_halves_tell_of_each_other_it_is_refused():
     with pytest.raises(ValueError, match="total_loss: AbsoluteGap needs losses of single"):
         gdp.audit(whole, standard, N, GAMMA, **settings)
     chain = gdp.populations.Dependent(standard)
+    whole = [gdp.OnAverageKL(group_size=N), *settings.pop("learn")]
     with pytest.raises(ValueError, match="population: AbsoluteGap needs fresh examples"):
-        whole = [gdp.OnAverageKL(group_size=N), *settings.pop("learn")]
         gdp.audit(MEAN, chain, N, GAMMA, learn=whole, **settings)
