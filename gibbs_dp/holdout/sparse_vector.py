@@ -195,23 +195,33 @@ class SparseRun(Stateful):
         """Positive answers that are left to this object."""
         return 0 if self._held.is_lost else len(self._held.open)
 
-    def is_above(self, value: float) -> bool:
-        """Answer one query; nothing else about its value is shown."""
+    def is_above(self, value: float, *, threshold: float | None = None) -> bool:
+        """Answer one query; nothing else about its value is shown.
+
+        ``threshold`` is this query's own, public or chosen from earlier answers; None: the run's.
+        The noise of the thresholds is the round's, whatever they are (Lyu, Su & Li 2017, Algorithm
+        1): ``value - threshold`` moves between neighbours as the value does.
+        """
+        if threshold is not None and not math.isfinite(threshold):
+            raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
         held = self._held
         if held.is_lost:  # before the lock, which a fork may have copied while it was held
             raise SparseHaltedError(COPIED)
         checks.refuse_masked("value", value, is_private=True)
         noisy = add_laplace(value, 2 * self.mechanism.sigma)
+        own = self.threshold if threshold is None else threshold
+        raised = Fraction(float(own)) - Fraction(float(self.threshold))
         with held.lock:
-            threshold = held.take()
-            if threshold is None:
+            mark = held.take()
+            if mark is None:
                 raise SparseHaltedError(
                     f"all {self.mechanism.num_above} positive answers have been given, and the "
                     "noise covers no more; start another run, which costs its own epsilon."
                 )
-            is_above = bool(noisy > threshold)
+            # Exactly: rounded differences may tell what these do not.
+            is_above = bool(noisy > mark + raised)
             if not is_above:
-                held.open.append(threshold)
+                held.open.append(mark)
         if held.is_lost:  # forked in between
             raise SparseHaltedError(COPIED)
         return is_above

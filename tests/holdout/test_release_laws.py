@@ -96,6 +96,7 @@ CHAIN = bayesian_dp.MarkovQuiltMechanism(
 )
 SPARSE = gdp.holdout.Sparse(1.0, 2, 2.0, adjacency="replace-one")
 ANSWERS = (-4.0, -4.0, 0.0, 0.0, 4.0)
+OWN = (7.0, -50.0, None, 12.0, 0.5)  # thresholds of single queries
 
 
 def p_of_numbers(mechanism, law):
@@ -107,11 +108,12 @@ def p_of_index(mechanism, law):
     return lambda runs: p_of_counts([mechanism.release(VALUES) for _ in range(runs)], law)
 
 
-def sparse(runs):
+def sparse(runs, own=(None,) * len(ANSWERS)):
     def one():
         run, said = SPARSE.start(7.0), []
-        for value in ANSWERS:
-            said.append(int(run.is_above(7.0 + value)))
+        for value, threshold in zip(ANSWERS, own, strict=True):
+            above = value + (7.0 if threshold is None else threshold)
+            said.append(int(run.is_above(above, threshold=threshold)))
             if run.num_left == 0:
                 break
         return tuple(said)
@@ -185,6 +187,7 @@ PATHS = {  # how it is released, runs with seeded noise, runs with the real one
     ),
     "quilts": (p_of_numbers(CHAIN, stats.laplace(scale=CHAIN.scale)), 40_000, 1000),
     "sparse": (sparse, 8000, 200),
+    "thresholds": (lambda runs: sparse(runs, OWN), 8000, 200),
     "holdout": (holdout, 2000, 200),
     "query": (holdout_one_by_one, 1000, 200),
 }
