@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gibbs_dp._jaxlib.precision import expm1_and_exp, horner, log1p_of_share
+from gibbs_dp._jaxlib.precision import expm1_and_exp, horner, log1p_of_share, logaddexp
 
 
 def test_exponential_minus_one_to_rounding(dtype):
@@ -26,3 +26,13 @@ def test_a_polynomial_is_that_of_numpy():
     coefficients, x = (0.3, -2.0, 0.0, 1.5), np.linspace(-2, 2, 9)
     found = horner(coefficients, jnp.asarray(x))
     assert np.asarray(found) == pytest.approx(np.polyval(coefficients, x), rel=1e-5, abs=1e-6)
+
+
+def test_sums_of_exponentials_are_those_of_numpy_at_infinity_too(dtype):
+    """Of two impossible terms the sum is impossible, and what is not a number stays so."""
+    ends = np.array([-np.inf, -1e4, -80.0, -1.0, 0.0, 0.5, 80.0, 1e4, np.inf])
+    a, b = (part.ravel() for part in np.meshgrid(ends, ends))
+    found = np.asarray(logaddexp(jnp.asarray(a, dtype), jnp.asarray(b, dtype)), np.float64)
+    eps = float(jnp.finfo(dtype).eps)
+    np.testing.assert_allclose(found, np.logaddexp(a, b), rtol=4 * eps, atol=4 * eps)
+    assert np.isnan(logaddexp(jnp.asarray(jnp.nan, dtype), jnp.asarray(1.0, dtype)))

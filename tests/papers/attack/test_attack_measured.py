@@ -2,12 +2,21 @@
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
+import gibbs_dp as gdp
+from gibbs_dp.engine.plan import Inputs, Plan
+from gibbs_dp.engine.view import PairView
 from gibbs_dp.papers.attack.result import plot_attack
 from gibbs_dp.papers.attack.rows import allowed, measure, roc, threshold_between
+from gibbs_dp.papers.attack.trial import AttackTrial
+from gibbs_dp.sampling.kernels.base import make_schedule
+from gibbs_dp.sampling.sampler import ChainDraws
+from gibbs_dp.sampling.target import Target
 
 REPEATS, COUNT, MU = 300, 2000, 1.0
 
@@ -67,6 +76,42 @@ def test_the_computed_roc_is_that_of_the_pairs():
     assert abs(found.on_average_tv - TRUTH["advantage"]) < 4 * found.on_average_tv_se
     assert abs(found.attack_auc - TRUTH["auc"]) < 4 * found.attack_auc_se < 0.01
     assert abs(found.attack_tpr_1pct - TRUTH["tpr_1pct"]) < 4 * found.attack_tpr_1pct_se < 0.03
+
+
+def test_the_total_variation_of_a_pair_that_is_not_symmetric():
+    """Three points, each drawn as often as its law says: ratios and total variation are exact."""
+    tenths = np.array([[4, 5, 1], [1, 1, 8]])
+    log_ratio = np.log(tenths[0] / tenths[1])
+    posterior = gdp.GibbsPosterior(lambda t, z: z * t[0], gdp.Flat(gdp.supports.real(1)))
+    one, zero = jnp.ones(()), jnp.zeros(1)
+    # The loss of the new example, 1, less that of the old one, 0, is theta: up to a constant L.
+    base, replaced = (
+        ChainDraws.of(
+            Target(posterior, z, one),
+            jnp.tile(
+                jnp.asarray(np.repeat(log_ratio + 2.0, often), jnp.float32)[:, None], (3, 1, 1)
+            ),
+        )
+        for z, often in zip((jnp.zeros(1), jnp.ones(1)), tenths, strict=True)
+    )
+    inputs = Inputs(one, make_schedule((1.0, 1), 0, 0), 1, zero, jnp.asarray(False), *[zero] * 6)
+    trial = AttackTrial().of_pair(
+        PairView(
+            posterior=posterior,
+            plan=Plan(1, 1, 1, 3, 10),
+            inputs=inputs,
+            train=jnp.zeros(1),
+            ghosts=jnp.ones(1),
+            key=jax.random.key(1),
+            old=jnp.asarray(0),
+            new=jnp.asarray(0),
+            base=base,
+            replaced=replaced,
+        )
+    )
+    # |.4 - .1| + |.5 - .1| + |.1 - .8|, halved; of the first posterior's draws alone it is 0.651.
+    assert float(trial.total_variation) == pytest.approx(0.7, abs=1e-5)
+    assert np.abs(log_ratio - float(trial.optimal)).min() < 1e-5
 
 
 def test_pairs_that_are_far_apart_do_not_overflow():

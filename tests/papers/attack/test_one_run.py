@@ -6,7 +6,9 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
+from gibbs_dp.papers.attack import one_run
 from gibbs_dp.papers.attack.one_run import attack_in_one_run
+from gibbs_dp.privacy.lower_bounds import epsilon_of_one_run
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 
 COUNT, GAMMA, SIZE, DELTA = 200, 8.0, 5.0, 1e-5
@@ -36,6 +38,31 @@ def test_as_many_coins_are_guessed_as_can_be(gaussian, num_draws):
     assert 0 < found.epsilon < epsilon_at(GaussianDP(mu), DELTA, 1)
     chosen = attack_in_one_run(*gaussian, GAMMA, **settings)
     assert 0.1 < chosen.epsilon < epsilon_at(GaussianDP(mu), DELTA, 1)
+
+
+def test_scores_are_centred_and_have_their_law(monkeypatch):
+    """More is lost by ``2 SIZE theta_i``, whose mean without knowledge of the coins is 0."""
+    count, gamma = 64, 32.0
+    seen = []
+
+    def spy(scores, coins, *rest, **named):
+        seen.append((scores, coins))
+        return epsilon_of_one_run(scores, coins, *rest, **named)
+
+    monkeypatch.setattr(one_run, "epsilon_of_one_run", spy)
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(count))
+    )
+    far = SIZE * jnp.eye(count)
+    attack_in_one_run(posterior, (far, -far), gamma, key=4)
+    ((scores, coins),) = seen
+    # theta_i is normal with mean +-SIZE / n and variance 1 / (gamma n), independent of the others.
+    mean = 2 * SIZE**2 / count * np.where(coins, 1.0, -1.0)
+    z = (scores - mean) * (gamma * count) ** 0.5 / (2 * SIZE)
+    # The shadows' 2,000 draws add 5e-4 to a variance of 1. False alarms: 1e-4 and 6e-5.
+    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], count)
+    assert low < z @ z < high
+    assert abs(z.mean()) < 4 / count**0.5
 
 
 def test_what_is_refused(gaussian):

@@ -11,7 +11,12 @@ from gibbs_dp.information import dependence
 from gibbs_dp.papers import bayesian_dp
 from gibbs_dp.papers.bayesian_dp import BayesianNetwork, MarkovChain, MarkovQuiltMechanism
 from gibbs_dp.papers.bayesian_dp.bdp import ChainInfluence, quilt_profile, spectral_side
-from gibbs_dp.papers.bayesian_dp.markov_chain import chain_tail, independent_tail
+from gibbs_dp.papers.bayesian_dp.markov_chain import (
+    ReversibleChainRows,
+    chain_tail,
+    independent_tail,
+    printed_fixed_tail,
+)
 from gibbs_dp.papers.bayesian_dp.row_law import adversaries, exact_bdp_leakage, max_influence
 from gibbs_dp.papers.bounds import dp_max_information_bits_eighth
 
@@ -260,6 +265,26 @@ def test_printed_concentration_fails_and_the_chain_form_holds():
         assert bayesian_dp.two_state_tail(flip, n, tau) <= chain_tail(chain, tau) < 1
     # Flip 1/2 is independent rows.
     assert bayesian_dp.two_state_tail(0.5, 60, 0.1) == pytest.approx(independent_tail(60, 0.1))
+
+
+@pytest.mark.parametrize("flip", [0.05, 0.3, 0.5])
+def test_rows_count_for_as_many_as_their_mean_is_worth(flip):
+    """Against the variance of the mean, whose limit is the sum of all autocovariances."""
+    n = 20_000
+    step = np.array([[1 - flip, flip], [flip, 1 - flip]])
+    chain = MarkovChain(step, n)
+    rows = ReversibleChainRows(chain.absolute_gap, lambda n, epsilon: n * epsilon)
+    state, ahead, covariance = np.array([-0.5, 0.5]), np.array([-0.5, 0.5]), 0.25
+    for _ in range(500):  # beyond, 0.9^500
+        ahead = step @ ahead
+        covariance += 2 * (0.5 * state @ ahead)
+    assert rows.variance_inflation == pytest.approx(4 * covariance, rel=1e-9)
+    worth = n / (4 * covariance)
+    assert rows.tail(n, 0.02) == pytest.approx(2 * math.exp(-2 * worth * 0.02**2), rel=1e-8)
+    assert rows.tail(n, rows.deviation(n, math.log(0.01))) == pytest.approx(0.01)
+    if flip == 0.5:  # independent rows: Hoeffding's inequality
+        assert rows.variance_inflation == pytest.approx(1.0, rel=1e-12)
+        assert rows.tail(n, 0.01) == pytest.approx(printed_fixed_tail(n, 0.01))
 
 
 NO_WAY = [[1.0, 0.0], [0.0, 1.0]]

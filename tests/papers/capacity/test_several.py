@@ -4,15 +4,18 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from scipy.stats import qmc
+from scipy.stats import norm, qmc
 
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity.closed_forms import (
     gaussian_moments,
     laplace_moments,
     monomials,
+    printed_gaussian,
+    printed_gaussian_several,
     product_renyi2,
     renyi2_from_moments,
     valid_gaussian,
@@ -89,6 +92,35 @@ def test_valid_bounds_hold_in_several_dimensions(alpha):
     for below in (1.2, 1.6):
         bound = capacity.valid_laplace(0.7, below, [1.0, 1.0])
         assert bound >= capacity.laplace_renyi_of_polynomials(0.7, below)
+
+
+@pytest.mark.parametrize("alpha", [1.3, 2.0, 5.0])
+def test_far_shifts_are_seen_by_the_noise_itself(alpha):
+    """The critic ``f(x) = x`` has ``E_P f = shift``: what holds is above it, and hardly."""
+    q, sigma, shift = alpha / (alpha - 1), 1.5, np.array([120.0, -160.0])
+    moment = 2 * quad(lambda x: x**q * norm.pdf(x), 0, np.inf, epsabs=0, epsrel=1e-10)[0]
+    seen = 200.0 / (sigma * moment ** (1 / q))
+    bound = valid_gaussian(sigma, alpha, shift)
+    assert q * math.log(seen) <= bound <= q * (math.log(seen) + 1 / seen)
+    # At order 2 the best of all linear critics.
+    if alpha == 2.0:
+        assert math.log1p((200.0 / sigma) ** 2) <= bound
+
+
+@pytest.mark.parametrize(
+    ("sigma", "alpha", "printed"),
+    [
+        (1.0, 3.0, math.log(1 + 2 * math.pi) / 2),
+        (2.0, 3.0, math.log(1 + math.pi / 4) / 2),
+        (1.0, 5.0, math.log(1 + 4 * math.pi**2) / 4),
+        ((2 * math.pi) ** 0.25, 2.0, math.log(2)),
+    ],
+)
+def test_the_printed_bound_of_normal_noise(sigma, alpha, printed):
+    """``log(1 + sqrt(2 pi)^{alpha-1} / sigma^alpha) / (alpha-1)``, worked out where it is short."""
+    assert printed_gaussian(sigma, alpha) == pytest.approx(printed, rel=1e-12)
+    # The form of several dimensions is the same in one.
+    assert printed_gaussian_several(sigma, alpha, [1.0]) == pytest.approx(printed, rel=1e-12)
 
 
 def test_the_linear_kl_of_several_coordinates_adds():

@@ -1,6 +1,7 @@
 """`gibbs-dp notions`: the order, the arrows and the missing ones; what is broken is caught."""
 
 import csv
+import itertools
 import json
 import math
 
@@ -12,7 +13,13 @@ from gibbs_dp.exact import FiniteChannel
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import channels
 from gibbs_dp.papers.notions import implications, notions
-from gibbs_dp.papers.notions.measures import NOTIONS, curves, order_records, smallest_crossing
+from gibbs_dp.papers.notions.measures import (
+    NOTIONS,
+    curves,
+    order_records,
+    smallest_crossing,
+    values_at,
+)
 from gibbs_dp.papers.notions.notions import compare_notions, implication_rows
 from gibbs_dp.papers.on_average_kl.verify import fixture
 from gibbs_dp.papers.verify.attained.cases import response
@@ -54,6 +61,31 @@ def test_measures_agree_with_the_problem_by_types():
     assert value["max"] == pytest.approx(q["max_information_bits"] * math.log(2) / 4, rel=1e-12)
     assert value["zcdp"] == pytest.approx(problem.zcdp(1.0, 4, adjacency="replace-one"), rel=1e-6)
     assert value["generalization"] >= q["generalization_error"]
+
+
+@pytest.mark.parametrize("gamma", [0.3, 4.0])
+def test_curves_of_the_worst_pair_are_those_of_all_pairs(gamma):
+    problem, n = fixture(), 3
+    datasets = list(itertools.product(range(3), repeat=n))
+    weight = [
+        problem.prior_probs * np.exp(-gamma * problem.loss_matrix[:, list(z)].sum(axis=1))
+        for z in datasets
+    ]
+    laws = {z: w / w.sum() for z, w in zip(datasets, weight, strict=True)}
+    pairs = [
+        (laws[a], laws[b])
+        for a, b in itertools.permutations(datasets, 2)
+        if sum(x != y for x, y in zip(a, b, strict=True)) == 1
+    ]
+    found = values_at(problem, gamma, n)
+    worst = {
+        "dp_epsilon": max(np.log(p / q).max() for p, q in pairs),
+        "kl_privacy": max(p @ np.log(p / q) for p, q in pairs),
+        "renyi_2": max(np.log(p @ (p / q)) for p, q in pairs),
+        "renyi_8": max(np.log(p @ (p / q) ** 7) / 7 for p, q in pairs),
+        "twice_squared_tv": max(2 * np.maximum(p - q, 0).sum() ** 2 for p, q in pairs),
+    }
+    assert {name: found[name] for name in worst} == pytest.approx(worst, rel=1e-10)
 
 
 def test_measures_by_hand():

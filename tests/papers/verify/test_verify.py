@@ -136,6 +136,18 @@ def test_what_is_a_little_more_wrong_than_is_noticed_fails(record, notices):
     assert not any(state(right * (1 + 1.02 * way * record.notices)).holds for way in ways)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [(1.0, 1.0), (0.0, 0.0), (-2.0, -2.0), (math.inf, math.inf), (1.0, 1.0 + 1e-12)],
+)
+def test_where_a_statement_holds_there_is_no_counterexample(left, right):
+    """``left <= right`` is true, so that nothing shows it to be false."""
+    assert left <= right
+    assert not counterexample("", "", left, right).holds
+    # What rounding may have lifted above the right side shows nothing either.
+    assert not counterexample("", "", left + 1e-13, right).holds
+
+
 def test_rows_of_json_and_of_the_table():
     infinite = exact_check(counterexample("a <= b", "book", math.inf, 1.0), "case")
     row = json.loads(json.dumps(json_row(infinite._asdict()), allow_nan=False))
