@@ -17,6 +17,7 @@ from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.program_cache import describe, rebuild
 from gibbs_dp.engine.view import Block
+from gibbs_dp.model import fingerprint
 from gibbs_dp.sampling.kernels.base import Counts
 
 
@@ -228,6 +229,23 @@ def test_names_of_a_parameter_are_no_other_models(place):
         draws = drawn(loss, prior, jnp.ones(3), init=dict.fromkeys(names, jnp.zeros(())))
         assert list(draws.theta) == list(names)
     assert programs(place)
+
+
+def test_a_loss_that_is_declared_convex_is_another():
+    """Its modes are not looked for elsewhere: another program, of the same equations."""
+
+    def made(is_declared):
+        def loss(theta, z):
+            return jnp.sum((theta - z) ** 2)
+
+        loss.is_convex = is_declared
+        return gdp.GibbsPosterior(loss, dist.Normal(jnp.zeros(2), 1.0))
+
+    plain, convex, rows = made(False), made(True), jnp.ones((5, 2))
+    assert convex.is_log_concave > plain.is_log_concave
+    assert fingerprint.of_posterior(plain, rows) == fingerprint.of_posterior(convex, rows)
+    assert fingerprint.identity(plain, rows) != fingerprint.identity(convex, rows)
+    assert fingerprint.identity(plain, rows) == fingerprint.identity(plain, rows)
 
 
 def test_what_is_put_together_in_another_way_is_not_described():

@@ -93,10 +93,12 @@ def identity(posterior: GibbsPosterior, examples: PyTree, *others: Any) -> str |
     try:
         about: list[Any] = [of_posterior(posterior, examples), digest(posterior.constrain, u)]
         theta = jax.eval_shape(posterior.constrain, u)
+        about += [posterior.is_log_concave]
     except Exception:  # whatever users' functions raise
         return None
     loss, prior = posterior.loss or posterior.total_loss, posterior.prior
     about += [posterior.structured, posterior.is_quadratic, posterior.dim]
+    about += [prior.has_draws, prior.is_euclidean, prior.is_hierarchical]
     about += [f"{type(x).__module__}.{type(x).__qualname__}" for x in (loss, prior)]
     about += [prior.is_flat, [bool(b) for b in prior.is_bounded_flat]]
     about += [[repr(s) for s in prior.supports]]
