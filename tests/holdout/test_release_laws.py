@@ -96,7 +96,7 @@ CHAIN = bayesian_dp.MarkovQuiltMechanism(
 )
 SPARSE = gdp.holdout.Sparse(1.0, 2, 2.0, adjacency="replace-one")
 ANSWERS = (-4.0, -4.0, 0.0, 0.0, 4.0)
-OWN = (7.0, -50.0, None, 12.0, 0.5)  # thresholds of single queries
+SAME, OWN = (None,) * 5, (7.0, -50.0, None, 12.0, 0.5)  # thresholds of single queries
 
 
 def p_of_numbers(mechanism, law):
@@ -108,7 +108,7 @@ def p_of_index(mechanism, law):
     return lambda runs: p_of_counts([mechanism.release(VALUES) for _ in range(runs)], law)
 
 
-def sparse(runs, own=(None,) * len(ANSWERS)):
+def sparse(runs, own=SAME):
     def one():
         run, said = SPARSE.start(7.0), []
         for value, threshold in zip(ANSWERS, own, strict=True):
