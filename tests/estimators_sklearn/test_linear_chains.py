@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import linalg, stats
+from threadpoolctl import threadpool_limits
 
 import gibbs_dp as gdp
 from gibbs_dp.model import losses
 from gibbs_dp.privacy.noise import SecretNoise, SeededNoise
-from gibbs_dp.sklearn.chains import BallChart, GaussianChart, Target, TotalLoss, draw_posterior
+from gibbs_dp.sklearn.chains import (
+    BallChart,
+    GaussianChart,
+    Target,
+    TotalLoss,
+    _mode,
+    _run,
+    draw_posterior,
+)
 
 EVERY = {
     "logistic": losses.logistic,
@@ -103,6 +112,56 @@ def test_draws_in_one_dimension_have_the_posterior_law(name, prior):
     law = np.cumsum(np.exp(log_density - log_density.max()))
     found = stats.kstest(draws[:, 0], lambda t: np.interp(t, grid, law / law[-1]))
     assert found.pvalue > LEVEL
+
+
+def kept(target, num_chains):
+    """All draws of many chains, [chains, draws, dim]: more than fits make, for small errors."""
+    mode = _mode(target)
+    lower = linalg.cholesky(target.curvature(mode), lower=True)
+    with threadpool_limits(1):  # as fits do: threads would wait for each other
+        return _run(target, mode, lower, num_chains, 1, SeededNoise(11))
+
+
+def assert_zero_means(*values):
+    """For numbers [chains, draws] of mean zero: at most one false alarm in 10,000 for all.
+
+    Chains are independent once their steps are given, which keep the law whatever they are.
+    """
+    limit = stats.norm.isf(LEVEL / 2 / len(values))
+    for value in values:
+        means = value.mean(axis=1)
+        assert abs(means.mean()) < limit * means.std(ddof=1) / np.sqrt(len(means))
+
+
+def test_chains_keep_a_gaussian_posterior():
+    """Squared loss and a Gaussian prior: mean and covariance are known."""
+    x, y, gamma = np.array([[0.9, 0.1], [-0.3, 0.6], [0.5, 0.5]]), np.array([1.0, 0.0, 1.0]), 0.8
+    draws = kept(Target(TotalLoss(losses.squared, gamma, x, y), GaussianChart(0.9)), 4000)
+    precision = np.eye(2) / 0.9**2 + 2 * gamma * x.T @ x
+    off = draws - np.linalg.solve(precision, 2 * gamma * x.T @ y)
+    a, b = np.moveaxis(off @ np.linalg.cholesky(precision), 2, 0)
+    assert_zero_means(a, b, a**2 - 1, b**2 - 1, a * b)
+
+
+@pytest.mark.parametrize(
+    ("chart", "precision", "end", "gamma", "num_chains"),
+    [
+        # Skewed: steps that are not reversible are seen by the mean.
+        pytest.param(GaussianChart(3.0), 1 / 9, 30.0, 4.0, 30_000, id="gaussian"),
+        pytest.param(BallChart(1.2, precision=2.0), 2.0, 1.2, 4.0, 4000, id="gaussian in a ball"),
+    ],
+)
+def test_chains_keep_a_logistic_posterior(chart, precision, end, gamma, num_chains):
+    """Of one row: mean and variance by quadrature."""
+    one = np.ones((1, 1))
+    draws = kept(Target(TotalLoss(losses.logistic, gamma, one, one[0]), chart), num_chains)
+    grid = np.linspace(-end, end, 40_001)
+    log_density = -gamma * np.logaddexp(0, -grid) - 0.5 * precision * grid**2
+    law = np.exp(log_density - log_density.max())
+    mean = law @ grid / law.sum()
+    variance = law @ (grid - mean) ** 2 / law.sum()
+    off = draws[:, :, 0] - mean
+    assert_zero_means(off, off**2 - variance)
 
 
 @pytest.mark.trust
