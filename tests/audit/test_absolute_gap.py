@@ -6,7 +6,7 @@ import pytest
 
 import gibbs_dp as gdp
 
-N, GAMMA = 20, 1.0
+N, GAMMA = 20, 0.1
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -95,6 +96,41 @@ def private_mean_on_average_kl(gamma: float, n: int, bound: float = 2.0) -> floa
     series = d**2 * (1 / 2 - d * (1 / 6 - d * (1 / 24 - d * (1 / 120 - d / 720))))
     kl = np.where(d < 1e-2, series, d + np.expm1(-d))
     return float((kl * density * weights * half).sum())
+
+
+def private_mean_excess_risk(gamma: float, n: int, bound: float = 2.0) -> float:
+    r"""Excess risk of the private mean, Figure 2a of Wang, Lei & Fienberg (2016).
+
+    ``E |zbar' - zbar - b| - E |zbar'|`` with ``b ~ Lap(1 / gamma)`` and the mean ``zbar'`` of a
+    fresh dataset, of ten examples or more; the best parameter is 0. Of an ``X`` with characteristic
+    function ``f``, ``E |X| = (2 / pi) int_0^oo (1 - f(t)) / t^2 dt``.
+
+    Examples
+    --------
+    >>> round(private_mean_excess_risk(10.0, 100), 6)
+    0.075344
+    """
+    from scipy.integrate import quad  # slow to import
+
+    checks.positive("gamma", gamma)
+    checks.positive("bound", bound)
+    checks.count("n", n, minimum=10)
+    nodes, weights = np.polynomial.legendre.leggauss(96)
+    z, weight = bound * nodes, bound * weights * np.exp(-((bound * nodes) ** 2) / 2)
+    weight /= weight.sum()
+    variance = float((weight * z**2).sum()) / n
+    limit = 0.5 * variance + gamma**-2  # of the integrand at 0
+
+    def integrand(t: float) -> float:
+        if t * t * max(variance, gamma**-2) < 1e-10:
+            return limit
+        mean = float((weight * np.cos(t / n * z)).sum()) ** n
+        return mean * (1.0 - mean / (1.0 + (t / gamma) ** 2)) / t**2
+
+    # Beyond 12 deviations of its frequency the characteristic function of ten or more is nothing.
+    edges = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 24)]) / math.sqrt(variance)
+    parts = [quad(integrand, a, b)[0] for a, b in itertools.pairwise(edges)]
+    return float(2.0 / math.pi * sum(parts))
 
 
 class ChannelInformation(NamedTuple):

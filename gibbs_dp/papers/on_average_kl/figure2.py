@@ -16,7 +16,10 @@ from gibbs_dp.auditing.audit import audit
 from gibbs_dp.auditing.plot import draw_panel
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.information import checks
-from gibbs_dp.papers.on_average_kl.closed_forms import private_mean_on_average_kl
+from gibbs_dp.papers.on_average_kl.closed_forms import (
+    private_mean_excess_risk,
+    private_mean_on_average_kl,
+)
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.problems.location import private_mean
 from gibbs_dp.problems.regression import linear_regression
@@ -230,7 +233,8 @@ def _grids(
 
 def _reference(name: str, gamma: float) -> Reference:
     if name == "private mean":
-        return Reference(private_mean_on_average_kl(gamma, NUM_EXAMPLES), 0.0)
+        kl, risk = private_mean_on_average_kl, private_mean_excess_risk
+        return Reference(kl(gamma, NUM_EXAMPLES), 0.0, risk(gamma, NUM_EXAMPLES), 0.0)
     support = (-THETA_BOUND, THETA_BOUND)
     return Reference(*linear_regression_figure2b_exact(gamma, NUM_EXAMPLES, support=support))
 
