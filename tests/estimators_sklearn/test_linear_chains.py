@@ -13,6 +13,7 @@ from gibbs_dp.sklearn.chains import (
     GaussianChart,
     Target,
     TotalLoss,
+    _agree,
     _mode,
     _run,
     draw_posterior,
@@ -210,3 +211,10 @@ def test_normal_numbers_of_the_secret_source_are_normal():
     assert stats.kstest(noise.standard_normal(4000), stats.norm.cdf).pvalue > 1e-6
     assert stats.kstest(noise.random(4000), stats.uniform.cdf).pvalue > 1e-6
     assert (noise.random(5) != noise.random(5)).all()
+
+
+def test_one_chain_that_never_moved_is_seen_among_thousands():
+    draws = np.random.default_rng(3).normal(size=(4000, 100, 2))
+    assert _agree(draws)
+    draws[17] = draws[17, :1]
+    assert not _agree(draws)
