@@ -564,7 +564,7 @@ def _inside(tails: Float[np.ndarray, "ranked counts"], least: float) -> float:
     for row in tails:
         law = np.convolve(law, increment)[: num_datasets + 1] * (row > least * (1.0 + NEAR))
     last = float(law @ increment[::-1])
-    return last / float(_poisson(num_datasets, num_datasets))
+    return last / float(_poisson(num_datasets, float(num_datasets)))
 
 
 def p_value(ranks: Int[np.ndarray, " datasets"], num_ranked: int) -> float:
