@@ -73,6 +73,15 @@ def single_precision_afterwards():
         jax.config.update("jax_enable_x64", False)
 
 
+@pytest.fixture(autouse=True)
+def folder_of_programs_afterwards():
+    """A command sets one for its process: programs kept there know nothing of what tests patch."""
+    before = jax.config.jax_compilation_cache_dir
+    yield
+    if jax.config.jax_compilation_cache_dir != before:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
 # gibbs_dp is imported where it is used: old versions of jaxtyping begin to check types only after
 # this file was read.
 @pytest.fixture(params=["float32", "float64"])
