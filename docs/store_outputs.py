@@ -66,10 +66,7 @@ def small(output):
         kept["text/plain"] = cut(data["text/plain"])
     if not kept:
         return None
-    if output.output_type == "execute_result":
-        count = output.execution_count
-        return nbformat.v4.new_output("execute_result", data=kept, execution_count=count)
-    return nbformat.v4.new_output(output.output_type, data=kept)
+    return nbformat.v4.new_output(output.output_type, data=kept)  # without counts
 
 
 def store(path):
@@ -84,9 +81,6 @@ def store(path):
         if cell.cell_type == "code":
             cell.outputs = [kept for kept in map(small, found.outputs) if kept is not None]
             cell.execution_count = None
-            for output in cell.outputs:
-                if output.output_type == "execute_result":
-                    output.execution_count = None
     notebook.metadata["gibbs_dp"] = {"outputs_of": digest(notebook.cells)}
     nbformat.write(notebook, path)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)

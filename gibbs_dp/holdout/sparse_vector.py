@@ -183,8 +183,7 @@ class SparseRun(Stateful):
     """
 
     def __init__(self, mechanism: Sparse, threshold: float) -> None:
-        if not math.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
+        _check_threshold(threshold)
         self.mechanism = mechanism
         self.threshold = threshold
         self._held = Held()
@@ -202,14 +201,13 @@ class SparseRun(Stateful):
         The noise of the thresholds is the round's, whatever they are (Lyu, Su & Li 2017, Algorithm
         1): ``value - threshold`` moves between neighbours as the value does.
         """
-        if threshold is not None and not math.isfinite(threshold):
-            raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
+        own = self.threshold if threshold is None else threshold
+        _check_threshold(own)
         held = self._held
         if held.is_lost:  # before the lock, which a fork may have copied while it was held
             raise SparseHaltedError(COPIED)
         checks.refuse_masked("value", value, is_private=True)
         noisy = add_laplace(value, 2 * self.mechanism.sigma)
-        own = self.threshold if threshold is None else threshold
         raised = Fraction(float(own)) - Fraction(float(self.threshold))
         with held.lock:
             mark = held.take()
@@ -228,6 +226,11 @@ class SparseRun(Stateful):
 
     def _noisy_threshold(self) -> Fraction:
         return add_laplace(self.threshold, self.mechanism.sigma)
+
+
+def _check_threshold(threshold: float) -> None:
+    if not math.isfinite(threshold):
+        raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
 
 
 def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:

@@ -363,7 +363,7 @@ def _by_ensemble(task: Task, sampler: AdaptiveHMC) -> Draws:
     # Where chains begin that have no density around the origin; and where they are asked to.
     point = _point(posterior, task.init) if is_given else jnp.zeros(posterior.dim)
     starts = jnp.broadcast_to(point, (count, task.num_chains, posterior.dim))
-    temperature = jnp.asarray(task.gamma, jnp.result_type(float))
+    temperature = on_device(np.asarray(task.gamma, jnp.result_type(float)))
 
     def run(starts: Array) -> Any:
         sizes = task.num_chains, task.num_samples, is_given

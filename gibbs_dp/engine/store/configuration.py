@@ -39,10 +39,18 @@ def fingerprints(
     posterior: GibbsPosterior, population: Population, n: int, num_fresh: int
 ) -> dict[str, str]:
     """Digests of loss and prior, with their gradients, and of the population, at ``n`` examples."""
-    key = jax.random.key(0)
-    train, _ = jax.eval_shape(lambda k: population.sample(k, n, num_fresh), key)
-    drawn = digest(lambda k: population.sample(k, n, num_fresh), key)
+    train, drawn = _of_population(population, n, num_fresh)
     return fingerprint.of_posterior(posterior, train) | {"population": drawn}
+
+
+def _of_population(population: Population, n: int, num_fresh: int) -> tuple[PyTree, str]:
+    """Shapes of a dataset, and the digest of how it is drawn."""
+
+    def draw(key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
+        return population.sample(key, n, num_fresh)
+
+    key = jax.random.key(0)
+    return jax.eval_shape(draw, key)[0], digest(draw, key)
 
 
 # What determines the numbers of a sweep, as readable JSON, and how two of them differ.
@@ -215,13 +223,8 @@ def _digest(settings: Settings) -> str | None:
     if any(map(is_spread, jax.tree.leaves(population))):
         return None
     fresh = num_fresh(posterior, settings.n, settings.num_ghosts)
-
-    def draw(key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-        return population.sample(key, settings.n, fresh)
-
     try:
-        train, _ = jax.eval_shape(draw, jax.random.key(0))
-        drawn = digest(draw, jax.random.key(0))
+        train, drawn = _of_population(population, settings.n, fresh)
     except Exception:  # whatever users' functions raise
         return None
     about = drawn, population.is_dependent, type(population).__qualname__, fresh
