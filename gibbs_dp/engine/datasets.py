@@ -54,12 +54,12 @@ def _streams_of(
     key: PRNGKeyArray,
 ) -> tuple[list[PRNGKeyArray], list[Key[Array, 2]], list[PRNGKeyArray]]:
     # One program, which can be kept: one by one, each of these would be compiled.
-    keys = [jax.random.fold_in(key, int(stream)) for stream in Stream]
-    pairs = [jax.random.split(key, 2) for key in keys]
-    return keys, pairs, [pair[0] for pair in pairs]
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(len(Stream)))
+    pairs = jax.vmap(lambda key: jax.random.split(key, 2))(keys)
+    return list(keys), list(pairs), list(pairs[:, 0])
 
 
-_streams = on_default_backend(_streams_of)
+_streams = on_default_backend(_streams_of, is_quick=True)
 
 
 def keys_of(roots: Key[Array, 2], numbers: Int[Array, "2 block"]) -> tuple[Array, Array]:

@@ -360,7 +360,7 @@ def _views(
     """Quantities that are fields of a named tuple, in its order, and what they see."""
     losses_of = structured_losses if posterior.structured else per_example_losses
     losses = losses_of(posterior, left.draws.u, train, ghosts, inputs, plan)
-    view = View(posterior, plan, inputs, key, train, left.draws, losses, left.chosen)
+    view = View(posterior, plan, inputs, key, train, ghosts, left.draws, losses, left.chosen)
     named = {q.name: q for q in quantities}
     return [(named[name], view.with_pairs(left.pairs.get(name))) for name in kind._fields]
 

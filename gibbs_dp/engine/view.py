@@ -207,8 +207,8 @@ class View:
         What was run.
     key
         For a quantity's own random numbers.
-    train
-        Training examples.
+    train, ghosts
+        Training examples, and fresh ones.
     draws
         Of the posterior.
     losses
@@ -225,6 +225,7 @@ class View:
     inputs: Inputs
     key: PRNGKeyArray
     train: PyTree
+    ghosts: PyTree
     draws: ChainDraws
     losses: Losses
     chosen: Chosen

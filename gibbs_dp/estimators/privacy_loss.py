@@ -394,11 +394,12 @@ def _auc_of_pairs(
     thin = slice(None) if is_exact else slice(None, None, -(-whole[0].shape[-1] // MOST_RANKED))
     loss, share = (a[:RANKED, thin] for a in whole)
     share = share / jnp.sum(share, axis=-1, keepdims=True)
-    ratio = jnp.exp(-loss)
+    # In memory: every comparison would take its exponentials again.
+    ratio, share = jax.lax.optimization_barrier((jnp.exp(-loss), share))
 
     def spread(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
         if r.size <= MOST_RANKED:
-            return jnp.sum(w[:, None] * w * jnp.abs(r[:, None] - r))
+            return jnp.sum(w * matmul(jnp.abs(r[:, None] - r), w))
         # Points of an exact sum: there may be many.
         order = jnp.argsort(r)
         r, w = r[order], w[order]
@@ -409,7 +410,8 @@ def _auc_of_pairs(
         same = 0.0 if is_exact else jnp.sum(shares**2, axis=-1)
         return 0.5 + 0.25 * distance / (1.0 - same)
 
-    found = auc(jax.vmap(spread)(ratio, share), share)
+    distance = jax.lax.map(lambda pair: spread(*pair), (ratio, share))
+    found = auc(distance, share)
     count = parts[0].shape[1]
     if not parts[0].shape[0]:
         return jnp.mean(found)

@@ -17,7 +17,13 @@ from scipy import special
 from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Curves, Quantity, Row
-from gibbs_dp.engine.view import GammaResult, PairView, View
+from gibbs_dp.engine.view import (
+    GammaResult,
+    PairView,
+    View,
+    per_example_losses,
+    structured_losses,
+)
 from gibbs_dp.estimators import average, mean_interval
 from gibbs_dp.estimators.on_average_kl import group_sums
 from gibbs_dp.estimators.privacy_loss import (
@@ -376,16 +382,25 @@ class Attacker(Quantity):
 
 def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
     """``log p/p'`` up to a constant, of pairs of a training group and a ghost group."""
-    losses, gamma, size = view.losses, view.inputs.gamma, view.plan.group_size
-    if view.posterior.structured:
-        delta = gamma * (losses.ghost[..., :MOST_LOSSES] - losses.train)
-        return jnp.moveaxis(delta, -1, 0)
-    train, ghost = (group_sums(a, size) for a in (losses.train, losses.ghost))
-    a, b = train.shape[-1], ghost.shape[-1]
-    pair = np.arange(min(MOST_LOSSES, a * b))
-    # Different ones of both as long as there are any.
-    other = (pair + pair // math.lcm(a, b)) % b
-    return jnp.moveaxis(gamma * (ghost[..., other] - train[..., pair % a]), -1, 0)
+    posterior, plan, size = view.posterior, view.plan, view.plan.group_size
+    # Only losses that are looked at: what else there is of them was left behind by the block.
+    most = MOST_LOSSES * size
+    few = plan._replace(n=min(plan.n, most), num_ghosts=min(plan.num_ghosts, most))
+    given = view.draws.u, view.train, view.ghosts, view.inputs
+    if posterior.structured:
+        losses = structured_losses(posterior, *given, few._replace(n=plan.n))
+        delta = losses.ghost - losses.train
+    else:
+        u, train, ghosts, inputs = given
+        cut = (jax.tree.map(lambda leaf: leaf[:most], data) for data in (train, ghosts))
+        losses = per_example_losses(posterior, u, *cut, inputs, few)
+        old, new = (group_sums(part, size) for part in (losses.train, losses.ghost))
+        a, b = plan.n // size, plan.num_ghosts // size
+        pair = np.arange(min(MOST_LOSSES, a * b))
+        # Different ones of both as long as there are any.
+        other = (pair + pair // math.lcm(a, b)) % b
+        delta = new[..., other] - old[..., pair % a]
+    return jax.lax.optimization_barrier(jnp.moveaxis(view.inputs.gamma * delta, -1, 0))
 
 
 def _is_one_sided_right(result: GammaResult) -> bool:

@@ -292,11 +292,11 @@ def _chosen(firsts: PyTree, datasets: Int[Array, " datasets"]) -> PyTree:
     return jax.tree.map(lambda a: a[datasets], firsts)
 
 
-summarize = on_default_backend(_summarize, "posterior", "plan")
-quadratic_losses = on_default_backend(_quadratic_losses, "posterior")
-pair_losses = on_default_backend(_pair_losses, "posterior", "plan")
-swap_terms = on_default_backend(_swap_terms, "posterior")
-point_losses = on_default_backend(_point_losses, "posterior")
+summarize = on_default_backend(_summarize, "posterior", "plan", is_quick=True)
+quadratic_losses = on_default_backend(_quadratic_losses, "posterior", is_quick=True)
+pair_losses = on_default_backend(_pair_losses, "posterior", "plan", is_quick=True)
+swap_terms = on_default_backend(_swap_terms, "posterior", is_quick=True)
+point_losses = on_default_backend(_point_losses, "posterior", is_quick=True)
 
 
 # What swapping one example does to the normalizer of a posterior that is a sum over points.
