@@ -137,8 +137,9 @@ ITEMS = (
     # -- the reusable holdout ------------------------------------------------------------------
     Item(DWORK, "max-information of pure DP", "I_inf <= log2(e) eps n"),
     Item(DWORK, "approximate max-information, Theorem 20", "I_inf^beta, published"),
-    Item(DWORK, "max-information adds, Lemma 18", "max-information adds, adaptive"),
-    Item(DWORK, "Lemma 18 for one fixed law fails", "max-information adds for a fixed law"),
+    Item(DWORK, "max-information adds, Lemma 14", "max-information adds, adaptive"),
+    Item(DWORK, "Lemma 14 for one fixed law fails", "max-information adds for a fixed law"),
+    Item(DWORK, "tails bound max-information, Lemma 18", "I_inf^beta <= quantile of the log ratio"),
     Item(DWORK, "adaptive statistical queries", "statistical_query_tail: "),
     Item(DWORK, "low-sensitivity queries", "low_sensitivity_tail"),
     Item(DWORK, "Thresholdout's wrong variants", "Thresholdout that answers past its budget"),
