@@ -197,6 +197,8 @@ ITEMS = (
     Item(CHAUDHURI, "Theorem 6: generalization", "Theorem 6: |E gen|"),
     Item(CHAUDHURI, "Theorem 6 needs its conditions", "Theorem 6 without its conditions"),
     Item(CHAUDHURI, "Theorem 7: integral probability metrics", "Theorem 7: IPM"),
+    Item(CHAUDHURI, "thresholds as adversaries", "thresholds: KL is that of the best critic"),
+    Item(CHAUDHURI, "linear classifiers as adversaries", "lines: KL is that of the best critic"),
     Item(
         CHAUDHURI,
         "Figure 1, both mechanisms; posteriors seen by critics; an analyst",
