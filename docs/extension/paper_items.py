@@ -45,6 +45,8 @@ ITEMS = (
         "any other law: KL(q || posterior)",
     ),
     Item(WANG, "Theorem 4: on-average KL is gamma gen", "Theorem 4: eps_KL = gamma gen"),
+    Item(WANG, "Theorem 4 with a density and atoms", "a density and atoms: Theorem 4"),
+    Item(WANG, "maximum entropy with a density and atoms", "a density and atoms: the least found"),
     Item(WANG, "Theorem 4 needs independent examples", "Theorem 4 in a Markov chain"),
     Item(WANG, "Remark 1: structured losses, k ghosts", "Remark 1: 2 ghosts"),
     Item(WANG, "Remark 1: dependent examples, all replaced", "Remark 1, dependent examples"),
