@@ -182,6 +182,11 @@ ITEMS = (
     ),
     Item(
         ZHAO,
+        "who knows least learns most, rows of few values: not with little noise",
+        "privacy is poorest for who knows least, two-valued rows, little noise",
+    ),
+    Item(
+        ZHAO,
         "Figures 2, 3: attributes and rows that depend",
         command="gibbs-dp holdout correlated",
         quick="--n 400 --d 400 --repetitions 2",
