@@ -45,6 +45,8 @@ ITEMS = (
         "any other law: KL(q || posterior)",
     ),
     Item(WANG, "Theorem 4: on-average KL is gamma gen", "Theorem 4: eps_KL = gamma gen"),
+    Item(WANG, "Theorem 4 with a density and atoms", "a density and atoms: Theorem 4"),
+    Item(WANG, "maximum entropy with a density and atoms", "a density and atoms: the least found"),
     Item(WANG, "Theorem 4 needs independent examples", "Theorem 4 in a Markov chain"),
     Item(WANG, "Remark 1: structured losses, k ghosts", "Remark 1: 2 ghosts"),
     Item(WANG, "Remark 1: dependent examples, all replaced", "Remark 1, dependent examples"),
@@ -137,8 +139,9 @@ ITEMS = (
     # -- the reusable holdout ------------------------------------------------------------------
     Item(DWORK, "max-information of pure DP", "I_inf <= log2(e) eps n"),
     Item(DWORK, "approximate max-information, Theorem 20", "I_inf^beta, published"),
-    Item(DWORK, "max-information adds, Lemma 18", "max-information adds, adaptive"),
-    Item(DWORK, "Lemma 18 for one fixed law fails", "max-information adds for a fixed law"),
+    Item(DWORK, "max-information adds, Lemma 14", "max-information adds, adaptive"),
+    Item(DWORK, "Lemma 14 for one fixed law fails", "max-information adds for a fixed law"),
+    Item(DWORK, "tails bound max-information, Lemma 18", "I_inf^beta <= quantile of the log ratio"),
     Item(DWORK, "adaptive statistical queries", "statistical_query_tail: "),
     Item(DWORK, "low-sensitivity queries", "low_sensitivity_tail"),
     Item(DWORK, "Thresholdout's wrong variants", "Thresholdout that answers past its budget"),
@@ -179,6 +182,11 @@ ITEMS = (
     ),
     Item(
         ZHAO,
+        "who knows least learns most, rows of few values: not with little noise",
+        "privacy is poorest for who knows least, two-valued rows, little noise",
+    ),
+    Item(
+        ZHAO,
         "Figures 2, 3: attributes and rows that depend",
         command="gibbs-dp holdout correlated",
         quick="--n 400 --d 400 --repetitions 2",
@@ -196,6 +204,8 @@ ITEMS = (
     Item(CHAUDHURI, "Theorem 6: generalization", "Theorem 6: |E gen|"),
     Item(CHAUDHURI, "Theorem 6 needs its conditions", "Theorem 6 without its conditions"),
     Item(CHAUDHURI, "Theorem 7: integral probability metrics", "Theorem 7: IPM"),
+    Item(CHAUDHURI, "thresholds as adversaries", "thresholds: KL is that of the best critic"),
+    Item(CHAUDHURI, "linear classifiers as adversaries", "lines: KL is that of the best critic"),
     Item(
         CHAUDHURI,
         "Figure 1, both mechanisms; posteriors seen by critics; an analyst",

@@ -1,5 +1,6 @@
 from .bdp import bdp_epsilon as bdp_epsilon
 from .bdp import quilt_profile as quilt_profile
+from .discrete_sum import DiscreteSum as DiscreteSum
 from .gaussian_sum import GaussianField as GaussianField
 from .gaussian_sum import GaussianFieldMechanism as GaussianFieldMechanism
 from .markov_chain import MarkovChain as MarkovChain

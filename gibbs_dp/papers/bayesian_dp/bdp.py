@@ -1,7 +1,7 @@
 """Bayesian differential privacy of a DP mechanism on dependent rows: Lemmas 2, 3 and 4.
 
-Zhao 2019 (*Adaptive data analysis with correlated observations*), with the supremum over everything
-that the adversary may know. Nats; the mechanism's DP is replace-one.
+Zhao 2019 (*Adaptive statistical learning with Bayesian differential privacy*), with the supremum
+over everything that the adversary may know. Nats; the mechanism's DP is replace-one.
 
 Of a Markov chain, Lemma 4's quilt is ``{i-a, i+b}``. Each side is a matrix over pairs ``(x, x')``
 of values of row ``i``; sides are added for the same pair, then maximized over pairs. Exact where

@@ -239,11 +239,11 @@ def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Itera
         raise ValueError("row, quilt and known must be disjoint rows of the joint law.")
     if not q:
         return 0.0
-    table = _grouped(law, row, k, q)  # [x_K, x_i, x_Q]
+    table = grouped(law, row, k, q)  # [x_K, x_i, x_Q]
     total = table.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(table) - np.log(total)
-    return _worst_ratio(logs, total[:, :, 0] > 0)
+    return worst_ratio(logs, total[:, :, 0] > 0)
 
 
 def exact_bdp_leakage(mechanism: ArrayLike, joint: ArrayLike) -> float:
@@ -262,14 +262,14 @@ def exact_bdp_leakage(mechanism: ArrayLike, joint: ArrayLike) -> float:
 
 
 def _leakage(table: Joint, law: Joint, row: int, known: NodeSet) -> float:
-    both = _grouped(law[..., None] * table, row, known, frozenset({law.ndim}))  # [x_K, x_i, Y]
+    both = grouped(law[..., None] * table, row, known, frozenset({law.ndim}))  # [x_K, x_i, Y]
     total = both.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(both) - np.log(total)
-    return _worst_ratio(logs, total[:, :, 0] > 0)
+    return worst_ratio(logs, total[:, :, 0] > 0)
 
 
-def _grouped(
+def grouped(
     law: Joint, row: int, known: NodeSet, kept: NodeSet
 ) -> Float[np.ndarray, "known row kept"]:
     """Sum out all other axes, and flatten to ``[x_K, x_i, x_kept]``."""
@@ -284,7 +284,7 @@ def _size(law: Joint, axes: NodeSet) -> int:
     return int(np.prod([law.shape[a] for a in axes], dtype=np.int64))
 
 
-def _worst_ratio(logs: Float[np.ndarray, "known row outcomes"], possible: np.ndarray) -> float:
+def worst_ratio(logs: Float[np.ndarray, "known row outcomes"], possible: np.ndarray) -> float:
     """Largest difference between two possible values of the row, at the same outcome."""
     usable = possible[:, :, None]
     high = np.where(usable, logs, -np.inf).max(axis=1)

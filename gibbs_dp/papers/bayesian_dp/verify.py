@@ -11,6 +11,7 @@ from gibbs_dp._extras import require
 from gibbs_dp.information import dependence
 from gibbs_dp.papers.bayesian_dp import (
     BayesianNetwork,
+    DiscreteSum,
     GaussianField,
     MarkovChain,
     MarkovQuiltMechanism,
@@ -277,6 +278,45 @@ def field_records() -> list[Record]:
     ]
 
 
+def sum_records() -> list[Record]:
+    """Find who learns most of sums of two-valued rows, a chain of five.
+
+    Rows that are drawn to each other do not make privacy poorest for who knows least: not with
+    little noise, and not where one value is rare.
+    """
+    fair = DiscreteSum(MarkovChain([[0.8, 0.2], [0.2, 0.8]], 5))
+    rare = DiscreteSum(MarkovChain([[0.2, 0.8], [0.01, 0.99]], 5))
+    apart = DiscreteSum(MarkovChain([[0.3, 0.7], [0.7, 0.3]], 5))
+
+    def least(total: DiscreteSum, scale: float) -> float:
+        return max(total.leakage_to(scale, row, ()) for row in range(total.model.length))
+
+    # One who knows nothing, by hand: the ratio of two densities at many outputs.
+    joint, y = fair.model.joint(), np.linspace(-3, 8, 1101)
+    kernel = np.exp(-np.abs(y[:, None] - np.arange(6)) / 2.0)
+    totals = np.indices(joint.shape).sum(axis=0)
+    laws = [
+        np.bincount(totals[:, :, x].ravel(), weights=joint[:, :, x].ravel(), minlength=6)
+        for x in (0, 1)
+    ]
+    logs = [np.log(kernel @ law / law.sum()) for law in laws]
+    by_hand = float(np.abs(logs[0] - logs[1]).max())
+    name = "privacy is poorest for who knows least, two-valued rows"
+    records = [
+        equality("noisy sum, all outputs", YANG, fair.leakage_to(2.0, 2, ()), by_hand),
+        equality(f"{name}, wide noise", YANG, fair.leakage(2.0).value, least(fair, 2.0)),
+        counterexample(f"{name}, little noise", YANG, fair.leakage(0.5).value, least(fair, 0.5)),
+        counterexample(f"{name}, a rare value", YANG, rare.leakage(2.0).value, least(rare, 2.0)),
+        counterexample(f"{name} that repel", YANG, apart.leakage(2.0).value, least(apart, 2.0)),
+    ]
+    for scale in (0.5, 2.0):
+        bound = bdp_epsilon(1 / scale, fair.model, lemma=2)
+        name = "noisy sum of a chain: leakage <= Lemma 2"
+        records.append(inequality(name, f"{YANG}; {ZHAO}", fair.leakage(scale).value, bound))
+    return records
+
+
 def field_checks() -> list[Check]:
-    """List the checks of sums of Gaussian rows."""
-    return exact_checks(field_records(), "sum of 4 Gaussian rows")
+    """List the checks of sums of rows."""
+    checks = exact_checks(field_records(), "sum of 4 Gaussian rows")
+    return checks + exact_checks(sum_records(), "sum of 5 rows of a chain")

@@ -1,3 +1,4 @@
+from .adversaries import Classifiers as Classifiers
 from .adversaries import Polynomial as Polynomial
 from .adversaries import PolynomialMap as PolynomialMap
 from .adversaries import TwoLayerReLU as TwoLayerReLU
@@ -6,6 +7,9 @@ from .bound import CapacityBound as CapacityBound
 from .bound import generalization_from_kl as generalization_from_kl
 from .bound import ipm_from_kl as ipm_from_kl
 from .bound import post_process as post_process
+from .classifiers import classifier_divergence as classifier_divergence
+from .classifiers import linear_splits as linear_splits
+from .classifiers import threshold_splits as threshold_splits
 from .closed_forms import laplace_linear_kl as laplace_linear_kl
 from .closed_forms import laplace_unrestricted_kl as laplace_unrestricted_kl
 from .closed_forms import laplace_unrestricted_renyi as laplace_unrestricted_renyi

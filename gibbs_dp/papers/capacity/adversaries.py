@@ -192,6 +192,30 @@ class QueryHull(_Closed):
 
 
 @dataclass(frozen=True)
+class Classifiers(_Closed):
+    """Critics ``a + b 1[x in A]``: on which side of a threshold (of a line, in the plane) it is.
+
+    Not convex: two thresholds tell three parts of the line apart. See `classifier_divergence`.
+
+    Examples
+    --------
+    >>> Classifiers().before(PolynomialMap(1))
+    Classifiers()
+    """
+
+    is_convex = False
+
+    def before(self, mapping: Map) -> Adversary:
+        """Affine maps turn thresholds and lines into such, or into constants; no other map does."""
+        if isinstance(mapping, PolynomialMap) and mapping.degree == 1:
+            return self
+        raise ValueError(
+            "mapping: what a threshold tells of a mapped output need not be on one side of a "
+            "threshold of the output; pass PolynomialMap(1)."
+        )
+
+
+@dataclass(frozen=True)
 class FiniteClass:
     """Finitely many functions and nothing else: none of the closure properties."""
 

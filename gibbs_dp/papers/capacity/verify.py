@@ -13,16 +13,17 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 
 from gibbs_dp.exact import FiniteChannel
-from gibbs_dp.information import checks
+from gibbs_dp.information import checks, divergences
 from gibbs_dp.papers.capacity import (
     CapacityBound,
     MatrixMechanism,
     Polynomial,
+    classifier_divergence,
     generalization_from_kl,
     ipm_from_kl,
     laplace_line,
@@ -31,9 +32,11 @@ from gibbs_dp.papers.capacity import (
     laplace_renyi_of_polynomials,
     laplace_unrestricted_kl,
     laplace_unrestricted_renyi,
+    linear_splits,
     polynomial_renyi,
     post_process,
     printed_laplace,
+    threshold_splits,
 )
 from gibbs_dp.papers.capacity.adversaries import PolynomialMap, QueryHull
 from gibbs_dp.papers.capacity.bound import (
@@ -470,12 +473,73 @@ def matrix_records(eps: float) -> list[Record]:
     return records
 
 
+def separable_sets(points: Float[np.ndarray, "outcomes dim"]) -> Bool[np.ndarray, "sets outcomes"]:
+    """List sets without the first outcome that a hyperplane separates: a linear program each."""
+    size = len(points)
+    sets = (np.arange(2 ** (size - 1))[:, None] >> np.arange(size) & 1).astype(bool)[:, ::-1]
+    ones = np.hstack([points, np.ones((size, 1))])
+    found = []
+    for side in sets:
+        signed = np.where(side, -1.0, 1.0)[:, None] * ones
+        free = [(None, None)] * ones.shape[1]
+        if not linprog(np.zeros(ones.shape[1]), signed, -np.ones(size), bounds=free).status:
+            found.append(side)
+    return np.stack(found)
+
+
+def classifier_records(seed: int) -> list[Record]:
+    """Thresholds and lines: against every critic, all functions, and the theorems of their hull."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.ones(5), 2)
+    records = []
+    for name, x in (("thresholds", rng.normal(size=(5, 1))), ("lines", rng.normal(size=(5, 2)))):
+        splits = threshold_splits(x[:, 0]) if name == "thresholds" else linear_splits(x)
+        bits = separable_sets(x).astype(float)
+        kl = max(span_kl(bit[None], p, q) for bit in bits)
+        renyi = max(span_renyi(np.vstack([np.ones(5), bit]), p, q, ALPHA) for bit in bits)
+        metric = float(np.abs((2 * bits - 1) @ (p - q)).max())
+        found = {
+            word: classifier_divergence(splits, p, q, word, ALPHA if word == "renyi" else None)
+            for word in ("kl", "renyi", "ipm")
+        }
+        queries = 2.0 * splits.T - 1
+        hull = CapacityBound(query_hull_kl(queries, p, q), "kl", QueryHull())
+        whole = divergences.kl_divergence(p, q)
+        sharp = ipm_from_kl_by_hoeffding(hull).value
+        records += [
+            equality(f"{name}: KL is that of the best critic", PAPER, found["kl"].value, kl, 1e-6),
+            equality(f"{name}: Rényi", PAPER, found["renyi"].value, renyi, 1e-6),
+            equality(f"{name}: metric", PAPER, found["ipm"].value, metric),
+            inequality(f"{name}: KL <= that of all functions", PAPER, found["kl"].value, whole),
+            inequality(f"{name}, mixed: Theorem 7 by Hoeffding", PAPER, metric, sharp, 1e-6),
+        ]
+    # A likelihood ratio that rises with the output, and one that rises with its square.
+    x, base = np.arange(-3.0, 4.0), rng.dirichlet(np.ones(7))
+    splits, base = threshold_splits(x), (base + base[::-1]) / 2
+    up, both = (base * np.exp(tilt) for tilt in (0.8 * x, 0.2 * x**2))
+    up, both = up / up.sum(), both / both.sum()
+    seen = classifier_divergence(splits, up, base, "ipm").value
+    least = classifier_divergence(splits, both, base).value
+    squared = classifier_divergence(threshold_splits(x**2), both, base).value
+    return [
+        *records,
+        equality(
+            "thresholds see all of total variation if the likelihood ratio rises",
+            "Neyman & Pearson 1933",
+            seen,
+            2 * divergences.total_variation(up, base),
+        ),
+        counterexample("post-processing by a square keeps thresholds' KL", PAPER, squared, least),
+    ]
+
+
 def capacity_checks() -> list[Check]:
     """Run every check of the paper."""
     checks = table_checks()
     for seed in range(NUM_SEEDS):
         checks += exact_checks(property_records(seed), f"random laws {seed}")
         checks += exact_checks(theorem_records(seed), f"random selection {seed}")
+        checks += exact_checks(classifier_records(seed), f"random outputs {seed}")
     checks += exact_checks(condition_records(), "conditions dropped")
     for eps in (0.2, 1.0):
         checks += exact_checks(matrix_records(eps), f"eps = {eps:g}")

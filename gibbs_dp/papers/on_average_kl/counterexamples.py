@@ -173,7 +173,7 @@ def max_information_of_one_law() -> list[Record]:
     answer = FiniteChannel((1 - np.eye(3)) / 2, probs, 1)
     both = answer.then(answer.probabilities).max_information_bits()
     given = FiniteChannel(answer.probabilities, [0.5, 0.5, 0.0], 1).max_information_bits()
-    bits, source = answer.max_information_bits(), "Dwork et al. 2015, Lemma 18"
+    bits, source = answer.max_information_bits(), "Dwork et al. 2015, Lemma 14"
     return [
         counterexample("max-information adds for a fixed law of the data", source, both, 2 * bits),
         equality("max-information adds for the law given the output", source, both, bits + given),

@@ -1,10 +1,4 @@
-"""Exact checks: identities and inequalities by full enumeration of finite problems.
-
-Among them that Gibbs posteriors are the least of ``gamma E_q L + KL(q || prior)`` over all laws
-``q``: the maximum-entropy reading of Wang, Lei & Fienberg (2016), and the variational one of
-Catoni. The least value is minus the log normalizer, and any other law exceeds it by its KL from the
-posterior.
-"""
+"""Exact checks: identities and inequalities by full enumeration of finite problems."""
 
 from __future__ import annotations
 
@@ -12,8 +6,7 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy import integrate, optimize
-from scipy.special import log_softmax, logsumexp, xlogy
+from scipy.special import logsumexp
 
 from gibbs_dp.exact import FiniteChannel, FiniteProblem, StructuredProblem, laws, ordered_datasets
 from gibbs_dp.exact.finite_problem import TypeProblem
@@ -28,6 +21,7 @@ from gibbs_dp.papers.verify.check import (
     equality,
     exact_checks,
     inequality,
+    reaches,
     rounded,
 )
 
@@ -368,14 +362,44 @@ def channel_checks() -> list[Check]:
             ),
             inequality(
                 "max-information adds, adaptive",
-                f"{DWORK}, Lemma 18",
+                f"{DWORK}, Lemma 14",
                 pair.max_information_bits(),
                 bits,
             ),
             _selection_bias(first.joint(), n),
+            *(tail_record(first.joint().reshape(first.num_outputs, -1), b) for b in (0.01, 0.2)),
         ]
         checks += exact_checks(records, f"random channel {seed}")
-    return checks
+    return checks + exact_checks(nearly_tight_tail(), "a rare dataset that gives itself away")
+
+
+def tail_bits(joint: Float[np.ndarray, "outputs datasets"], beta: float) -> float:
+    """Least ``k`` that the tail lemma allows: ``P[log2 ratio >= k'] <= beta`` for ``k'`` above."""
+    ratio = np.log2(joint, where=joint > 0, out=np.full(joint.shape, -np.inf))
+    ratio -= np.log2(np.outer(joint.sum(axis=1), joint.sum(axis=0)))
+    order = np.argsort(-ratio, axis=None)
+    reached = np.cumsum(joint.flat[order]) > beta
+    return float(ratio.flat[order][np.argmax(reached)])
+
+
+def tail_record(joint: Float[np.ndarray, "outputs datasets"], beta: float) -> Record:
+    """Bound approximate max-information by the tail of the log ratio of a joint law."""
+    bits = dependence.approx_max_information_bits(joint, beta)
+    name = "I_inf^beta <= quantile of the log ratio"
+    return inequality(name, f"{DWORK}, Lemma 18", bits, tail_bits(joint, beta))
+
+
+def nearly_tight_tail() -> list[Record]:
+    """Reach the tail lemma: what is in the tail is a dataset of probability ``beta``, told as such.
+
+    Otherwise the output is one of two bits, right three times in four: a ratio of ``3/2``.
+    """
+    beta = 1e-3
+    law = np.array([(1 - beta) / 2, (1 - beta) / 2, beta])
+    joint = np.array([[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]) * law
+    bits = dependence.approx_max_information_bits(joint, beta)
+    name = "I_inf^beta <= quantile of the log ratio"
+    return [reaches(name, f"{DWORK}, Lemma 18", bits, tail_bits(joint, beta))]
 
 
 def _selection_bias(joint: np.ndarray, n: int) -> Record:
@@ -406,99 +430,3 @@ def all_exact_checks() -> list[Check]:
         *channel_checks(),
         *counterexample_checks(),
     ]
-
-
-NUM_PROBLEMS, NUM_LAWS = 3, 20
-# Gaussian mean: examples, prior's standard deviation, inverse temperature.
-EXAMPLES, PRIOR_SCALE, GAMMA = (0.3, -1.1, 1.7), 1.5, 0.7
-
-Laws = Float[np.ndarray, "... hypotheses"]
-
-
-def objective(gamma: float, loss: Laws, prior: Laws, law: Laws) -> Float[np.ndarray, ...]:
-    """``gamma E_q L + KL(q || prior)`` of finite laws along the last axis, in nats."""
-    return (gamma * law * loss + xlogy(law, law) - law * np.log(prior)).sum(axis=-1)
-
-
-def finite_records(problem: FiniteProblem, gamma: float, n: int, seed: int) -> list[Record]:
-    """Check the least value, the excess of other laws, and that no search finds a lower one.
-
-    The other laws are random, point masses, the prior, and posteriors of other datasets; of every
-    statement the dataset and law that are furthest off are kept.
-    """
-    table, rng = problem.table(gamma, n), np.random.default_rng(seed)
-    loss = problem.total_loss(table.counts)[:, problem.kept]
-    prior = problem.prior_probs[problem.kept]
-    posterior = np.exp(table.log_laws)
-    least = -logsumexp(np.log(prior) - gamma * loss, axis=1)
-    found = objective(gamma, loss, prior, posterior)
-    others = np.concatenate(
-        [rng.dirichlet(np.full(prior.size, 0.5), NUM_LAWS), np.eye(prior.size), [prior], posterior]
-    )
-    excess = objective(gamma, loss[:, None], prior, others) - found[:, None]
-    away = (xlogy(others, others) - others * table.log_laws[:, None]).sum(axis=-1)
-    row, column = np.unravel_index(np.argmax(np.abs(excess - away)), away.shape)
-    worst = int(np.argmax(np.abs(found - least)))
-    at = int(rng.integers(loss.shape[0]))
-
-    def of_logits(logits: Float[np.ndarray, " hypotheses"]) -> float:
-        return float(objective(gamma, loss[at], prior, np.exp(log_softmax(logits))))
-
-    searched = optimize.minimize(
-        of_logits, np.zeros(prior.size), method="BFGS", options={"gtol": 1e-9}
-    ).fun
-    return [
-        equality("gamma E L + KL(q || prior) at the posterior = -log C", WANG, found[worst],
-                 least[worst]),
-        equality("any other law: KL(q || posterior) above -log C", WANG, excess[row, column],
-                 away[row, column]),
-        inequality("no law found by search is below -log C", WANG, least[at], searched),
-        equality("the least found by search = -log C", WANG, searched, least[at], 1e-6),
-    ]  # fmt: skip
-
-
-def gaussian_records() -> list[Record]:
-    """Check the same of a Gaussian mean, over all Gaussian laws; the normalizer by quadrature."""
-    z = np.array(EXAMPLES)
-    precision = z.size * GAMMA + PRIOR_SCALE**-2
-    center, scale = GAMMA * z.sum() / precision, precision**-0.5
-
-    def value(m: float, s: float) -> float:
-        """Return ``gamma E_q L + KL(q || prior)`` of ``q = N(m, s^2)``, in closed form."""
-        loss = 0.5 * float(((m - z) ** 2).sum()) + 0.5 * z.size * s**2
-        ratio = (m**2 + s**2) / PRIOR_SCALE**2
-        return GAMMA * loss + 0.5 * (ratio - 1.0) - math.log(s / PRIOR_SCALE)
-
-    def joint(theta: float) -> float:
-        loss = 0.5 * float(((theta - z) ** 2).sum())
-        density = math.exp(-0.5 * (theta / PRIOR_SCALE) ** 2)
-        return math.exp(-GAMMA * loss) * density / (PRIOR_SCALE * math.sqrt(2 * math.pi))
-
-    least = -math.log(integrate.quad(joint, -12.0, 12.0, epsabs=1e-14)[0])
-    m, s = center + 0.4, 1.3 * scale
-    away = 0.5 * ((s / scale) ** 2 - 1 + ((m - center) / scale) ** 2) - math.log(s / scale)
-
-    def of_pair(x: Float[np.ndarray, " 2"]) -> float:
-        return value(float(x[0]), math.exp(x[1]))
-
-    found = optimize.minimize(of_pair, np.zeros(2), method="BFGS")
-    return [
-        equality("gamma E L + KL(q || prior) at the posterior = -log C", WANG,
-                 value(center, scale), least),
-        equality("any other law: KL(q || posterior) above -log C", WANG, value(m, s) - least, away),
-        equality("the least found by search = -log C", WANG, float(found.fun), least, 1e-6),
-        equality("mean of the law found by search", WANG, float(found.x[0]), center, 1e-4),
-        equality("deviation of the law found by search", WANG, math.exp(found.x[1]), scale, 1e-4),
-    ]  # fmt: skip
-
-
-def max_entropy_checks() -> list[Check]:
-    """Check the fixture, random finite problems, and a Gaussian mean."""
-    checks: list[Check] = []
-    for gamma in FIXTURE_GAMMAS:
-        records = finite_records(fixture(), gamma, FIXTURE_N, seed=0)
-        checks += exact_checks(records, f"fixture, gamma = {gamma:g}")
-    for seed in range(NUM_PROBLEMS):
-        problem, gamma, n, _ = random_problem(seed)
-        checks += exact_checks(finite_records(problem, gamma, n, seed), f"random problem {seed}")
-    return checks + exact_checks(gaussian_records(), "Gaussian mean")

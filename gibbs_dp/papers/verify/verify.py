@@ -12,12 +12,13 @@ from gibbs_dp import io
 from gibbs_dp._extras import install_hint
 from gibbs_dp.papers.bayesian_dp.verify import bayesian_checks, field_checks
 from gibbs_dp.papers.capacity.verify import capacity_checks
-from gibbs_dp.papers.on_average_kl.verify import all_exact_checks, max_entropy_checks
+from gibbs_dp.papers.on_average_kl.verify import all_exact_checks
 from gibbs_dp.papers.on_average_kl.verify_attacker import attacker_checks
 from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
     closed_form_checks,
     dependent_exact_checks,
 )
+from gibbs_dp.papers.on_average_kl.verify_max_entropy import max_entropy_checks
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
 from gibbs_dp.papers.verify.attained import generalization, privacy
 from gibbs_dp.papers.verify.attained.cases import Case

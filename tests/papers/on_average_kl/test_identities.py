@@ -73,3 +73,17 @@ def test_a_wrong_gamma_is_caught():
     records = verify.gibbs_identities(problem, 1.0, 3)
     assert not records[0].holds
     assert not records[1].holds
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.01, 0.2, 0.6])
+def test_the_tail_of_the_log_ratio_bounds_max_information(beta, monkeypatch):
+    """What is above the quantile has probability ``beta`` at most, and what reaches it more."""
+    joint = np.random.default_rng(3).dirichlet(np.ones(12)).reshape(3, 4)
+    ratio = joint / (joint.sum(axis=1, keepdims=True) * joint.sum(axis=0))
+    limit = 2 ** verify.tail_bits(joint, beta)
+    assert joint[ratio > limit * (1 + 1e-9)].sum() <= beta < joint[ratio > limit * (1 - 1e-9)].sum()
+    assert verify.tail_record(joint, beta).holds
+    assert all(record.holds for record in verify.nearly_tight_tail())
+    right = verify.tail_bits
+    monkeypatch.setattr(verify, "tail_bits", lambda joint, beta: right(joint, beta) + 0.01)
+    assert not any(record.holds for record in verify.nearly_tight_tail())

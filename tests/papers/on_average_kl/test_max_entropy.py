@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.papers.notions import notions
-from gibbs_dp.papers.on_average_kl import verify
+from gibbs_dp.papers.on_average_kl import verify_max_entropy as verify
 from gibbs_dp.papers.on_average_kl import verify_sampled as sampled
 from gibbs_dp.papers.verify.check import Z_LIMIT
 from gibbs_dp.problems.regression import logistic_regression
@@ -19,7 +20,7 @@ def failures(records):
 def test_the_objective_is_least_at_the_posterior():
     found = verify.max_entropy_checks()
     assert not failures(found)
-    assert len({check.case for check in found}) == 7
+    assert len({check.case for check in found}) == 10
     # Laws that are far away are among the others: the statement is not one of zeros.
     assert min(c.left for c in found if c.name.startswith("any other law")) > 1e-3
 
@@ -31,6 +32,40 @@ def test_an_objective_of_another_temperature_is_caught(monkeypatch, factor):
     found = failures(verify.finite_records(verify.fixture(), 1.0, 3, seed=0))
     assert "any other law: KL(q || posterior) above -log C" in found
     assert "the least found by search = -log C" in found
+
+
+@pytest.mark.parametrize("gamma", [0.2, 1.0, 4.0])
+def test_a_density_and_atoms_are_a_finite_problem_on_nodes(gamma):
+    """On-average KL by enumeration, the density as 250 Gauss-Hermite nodes."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(250)
+    theta = np.concatenate([verify.ATOMS, verify.PRIOR_SCALE * nodes])
+    prior = np.concatenate([verify.MASSES[:-1], verify.MASSES[-1] * weights / np.sqrt(2 * np.pi)])
+    kept = prior > 1e-30
+    loss = (theta[kept, None] - verify.VALUES) ** 2 / 2
+    problem = FiniteProblem(loss, verify.PROBS, prior[kept] / prior.sum())
+    exact = problem.quantities(gamma, verify.MIXED_N, 0.0)
+    by_name = {r.name.split(": ")[1][:7]: r for r in verify.mixed_records(gamma)}
+    assert all(record.holds for record in by_name.values())
+    assert by_name["Theorem"].left == pytest.approx(exact["on_average_kl"], rel=1e-8)
+    both = exact["mutual_information"] + exact["lautum_information"]
+    assert by_name["Lemma 9"].right == pytest.approx(both, rel=1e-8)
+    assert exact["on_average_kl"] > 0.02
+    mass = verify.mixed_posterior(verify.VALUES, gamma).masses
+    assert mass.min() > 0.01  # both atoms and the density matter
+
+
+def test_a_mixture_whose_parts_are_weighed_wrongly_is_caught(monkeypatch):
+    """The KL of the density alone, as if the masses of the atoms did not change."""
+
+    def inside(self, other):
+        one, two = (np.append(np.zeros(2), 1.0) for _ in range(2))
+        return right(verify.AtomsAndDensity(one, self.mean, self.scale),
+                     verify.AtomsAndDensity(two, other.mean, other.scale))  # fmt: skip
+
+    right = verify.AtomsAndDensity.kl
+    monkeypatch.setattr(verify.AtomsAndDensity, "kl", inside)
+    found = failures(verify.mixed_records(1.0) + verify.mixed_entropy_records(1.0))
+    assert len(found) == 6
 
 
 def test_groups_of_approximate_dp_are_checked_by_hockey_sticks(monkeypatch):
