@@ -95,14 +95,16 @@ def chain_guarantee(
     domain: Domain | None,
     delta: float,
     num_draws: int = 1,
+    thinning: int | None = None,
 ) -> Guarantee:
-    """Guarantee of ``num_draws`` chains, as `gibbs_dp.privacy.ChainDraw` runs them.
+    """Guarantee of ``num_draws`` draws, as `gibbs_dp.privacy.ChainDraw` makes them.
 
     ULA: the last iterate on a strongly convex and smooth potential with ``h < 2/M``, or on a
     convex and smooth one on a box or a ball (where each step is projected, and ``h <= 2/M``), has
     the Gaussian DP of Bok, Su & Altschuler (2024); any loss with bounded gradient differences (clip
     to get one) has that of its whole trajectory, by composition. The smaller is taken. SGLD: the
-    Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove.
+    Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove. A whole trajectory covers
+    every state on it: with ``thinning`` several draws cost one run.
 
     Parameters
     ----------
@@ -122,12 +124,14 @@ def chain_guarantee(
     delta
         At which ``epsilon`` is reported, in ``(0, 1)``.
     num_draws
-        Independent chains.
+        Draws that are released together.
+    thinning
+        Steps between them, the last states of one chain. None: each is that of a chain of its own.
 
     Returns
     -------
     Guarantee
-        Of all chains together.
+        Of all draws together.
 
     Raises
     ------
@@ -149,8 +153,11 @@ def chain_guarantee(
     checks.inverse_temperature(gamma)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("num_draws", num_draws)
+    num_chains, states = num_draws, ""
+    if thinning is not None:
+        num_chains, states = 1, _states(num_draws, thinning, form.num_steps)
     if isinstance(kernel, SGLD):
-        return _of_sgld(form, gamma, adjacency, delta, num_draws)
+        return _of_sgld(form, gamma, adjacency, delta, num_draws, num_chains, states)
     found = chain_constants(
         posterior, gamma=gamma, clip=form.clip, n=n, adjacency=adjacency, domain=domain
     )
@@ -160,8 +167,8 @@ def chain_guarantee(
             "chain has no guarantee; set ULA(clip=...), or declare Domain(x_bound=..., "
             "y_range=...) for a loss that is Lipschitz there."
         )
-    mu, how = _best_mu(form, found, gamma, set_of(posterior))
-    total = GaussianDP(mu).gdp(num_draws)
+    mu, how = _best_mu(form, found, gamma, set_of(posterior), states)
+    total = GaussianDP(mu).gdp(num_chains)
     return Guarantee(
         adjacency=adjacency,
         mechanism="chain",
@@ -174,6 +181,17 @@ def chain_guarantee(
         assumptions=(how, DATA_FREE),
         caveats=(FINITE_PRECISION,),
     )
+
+
+def _states(num_draws: int, thinning: int, num_steps: int) -> str:
+    """Name the states of one chain that are released."""
+    checks.count("thinning", thinning)
+    if not (num_draws - 1) * thinning < num_steps:
+        raise ValueError(
+            f"thinning: {num_draws} draws {thinning} steps apart need more than the {num_steps} "
+            "steps of the chain; lower thinning or num_draws, or raise num_steps."
+        )
+    return f"; released are its last state and {num_draws - 1} before it, {thinning} steps apart"
 
 
 def _form(kernel: Any) -> PlainForm:
@@ -216,13 +234,16 @@ def last_iterate_gdp(
 
 
 def _best_mu(
-    form: PlainForm, found: ChainConstants, gamma: float, diameter: float | None
+    form: PlainForm, found: ChainConstants, gamma: float, diameter: float | None, states: str
 ) -> tuple[float, str]:
     h, sensitivity = form.step_size, found.gradient_sensitivity
     trajectory = langevin_trajectory_gdp(
         form.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
     )
     shown = f"S = {sensitivity:.6g}"
+    composed = f"composition of {form.num_steps} Gaussian mechanisms with {shown}{states}"
+    if states:
+        return trajectory, composed
     last = last_iterate_gdp(found, form.num_steps, h, gamma, diameter)
     if last <= trajectory:
         where = "" if diameter is None else f" on a convex set of diameter {diameter:.6g}"
@@ -231,11 +252,17 @@ def _best_mu(
             f"-strongly convex and {found.smoothness:.6g}-smooth{where}, {shown} (Bok, Su & "
             "Altschuler 2024)"
         )
-    return trajectory, f"composition of {form.num_steps} Gaussian mechanisms with {shown}"
+    return trajectory, composed
 
 
 def _of_sgld(
-    form: PlainForm, gamma: float, adjacency: Adjacency, delta: float, num_draws: int
+    form: PlainForm,
+    gamma: float,
+    adjacency: Adjacency,
+    delta: float,
+    num_draws: int,
+    num_chains: int,
+    states: str,
 ) -> Guarantee:
     if adjacency != "add-remove":
         raise ValueError(
@@ -246,7 +273,7 @@ def _of_sgld(
     assert form.sampling_rate is not None
     noise = math.sqrt(2 / form.step_size) * form.sampling_rate / (gamma * form.clip)
     epsilon = subsampled_epsilon(
-        noise, form.sampling_rate, num_steps=form.num_steps * num_draws, delta=delta
+        noise, form.sampling_rate, num_steps=form.num_steps * num_chains, delta=delta
     )
     return Guarantee(
         adjacency=adjacency,
@@ -257,7 +284,7 @@ def _of_sgld(
         delta=delta,
         assumptions=(
             f"composition of {form.num_steps} Gaussian mechanisms of noise multiplier "
-            f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}",
+            f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}{states}",
             DATA_FREE,
         ),
         caveats=(FINITE_PRECISION,),

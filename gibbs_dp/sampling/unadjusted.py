@@ -355,9 +355,10 @@ def run_langevin(
     kernel: ULA | SGLD,
     start: PyTree | None = None,
     num_draws: int = 1,
+    thinning: int | None = None,
     key: int | PRNGKeyArray,
 ) -> Float[Array, "draws dim"]:
-    """Run independent chains and keep the last iterate of each.
+    """Run independent chains and keep the last iterate of each; or, thinned, several of one chain.
 
     Nothing but the gradients sees the data: start, step, length, gamma and clip are the caller's,
     there is no preconditioner, no adaptation and no acceptance step. On a box or a ball each step
@@ -369,10 +370,18 @@ def run_langevin(
         raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
     flat = in_theta(posterior)
     position = jnp.zeros(flat.dim) if start is None else flat.unconstrain(start)
-    keys = jax.random.split(as_key(key), num_draws)
-    return run_form(
-        posterior, kernel.plain_form(), as_examples(data), jnp.asarray(float(gamma)), position, keys
-    )
+    form, keys = plain_chains(kernel, num_draws, thinning, as_key(key))
+    return run_form(posterior, form, as_examples(data), jnp.asarray(float(gamma)), position, keys)
+
+
+def plain_chains(
+    kernel: ULA | SGLD, num_draws: int, thinning: int | None, key: PRNGKeyArray
+) -> tuple[PlainForm, Array]:
+    """Form and keys of as many chains as there are draws; or, thinned, of one chain."""
+    form = kernel.plain_form()
+    if thinning is None:
+        return form, jax.random.split(key, num_draws)
+    return form._replace(num_kept=num_draws, thinning=thinning), jax.random.split(key, 1)
 
 
 def require_langevin(posterior: GibbsPosterior) -> None:
@@ -400,10 +409,10 @@ def run_form(
     keys: Array,
 ) -> Float[Array, "draws dim"]:
     """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
-    n = num_examples(data)
+    n, between = num_examples(data), (form.num_kept - 1) * form.thinning
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
 
-    def chain(key: PRNGKeyArray) -> Float[Array, " dim"]:
+    def chain(key: PRNGKeyArray) -> Float[Array, "kept dim"]:
         def one(index: Array, state: ULAState) -> ULAState:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
             batch = everything(data, n, start.dtype)
@@ -418,10 +427,17 @@ def run_form(
             moved = ula_step(noise_key, state, gradient, form.step_size)
             return ULAState(project(posterior.prior, moved.position))
 
-        first = ula_init(project(posterior.prior, start))
-        return jax.lax.fori_loop(0, form.num_steps, one, first).position
+        def further(state: ULAState, begin: Array) -> tuple[ULAState, Array]:
+            state = jax.lax.fori_loop(begin, begin + form.thinning, one, state)
+            return state, state.position
 
-    return jax.vmap(chain)(keys)
+        first = ula_init(project(posterior.prior, start))
+        first = jax.lax.fori_loop(0, form.num_steps - between, one, first)
+        begins = form.num_steps - between + form.thinning * jnp.arange(form.num_kept - 1)
+        rest = jax.lax.scan(further, first, begins)[1]
+        return jnp.concatenate([first.position[None], rest])
+
+    return jax.vmap(chain)(keys).reshape(-1, flat.dim)
 
 
 def theta_prior_gradient(

@@ -1,6 +1,7 @@
 """Guarantees of the chain that is run, against exact laws of quadratics and dp-accounting."""
 
 import math
+from dataclasses import replace
 
 import dp_accounting
 import jax
@@ -190,6 +191,81 @@ def test_sgld_is_the_subsampled_gaussian_mechanism():
     with pytest.raises(ValueError, match="add-remove"):
         chain_guarantee(
             LOGISTIC, kernel, gamma=1.0, n=9, adjacency="replace-one", domain=UNIT, delta=1e-5
+        )
+
+
+SUBSAMPLED = gdp.SGLD(step_size=0.02, num_steps=50, clip=0.5, sampling_rate=0.2)
+
+
+def test_several_states_of_one_chain_cost_its_run_once():
+    given = {"gamma": 4.0, "n": 100, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5}
+    noise = math.sqrt(2 * 0.02) * 0.2 / (0.02 * 4.0 * 0.5)
+    event = dp_accounting.PoissonSampledDpEvent(0.2, dp_accounting.GaussianDpEvent(noise))
+    run = pld.PLDAccountant().compose(event, 50).get_epsilon(1e-5)
+    for num_draws in (1, 10):
+        found = chain_guarantee(LOGISTIC, SUBSAMPLED, num_draws=num_draws, thinning=5, **given)
+        assert found.epsilon == pytest.approx(run, rel=1e-5)
+        assert found.num_draws == num_draws
+    assert "its last state and 9 before it, 5 steps apart" in found.assumptions[0]
+    # The last iterate alone has a better guarantee, which other states do not share.
+    full = given | {"adjacency": "replace-one", "gamma": 0.5, "n": 40}
+    last = chain_guarantee(LOGISTIC, gdp.ULA(0.05, 1000), **full)
+    states = chain_guarantee(LOGISTIC, gdp.ULA(0.05, 1000), num_draws=2, thinning=1, **full)
+    assert states.gdp > 3 * last.gdp
+    clipped = gdp.GibbsPosterior(lambda t, z: jnp.sum(jnp.sin(t * z)), LOGISTIC.prior)
+    kernel = gdp.ULA(0.01, 400, clip=0.3)
+    one, five = (
+        chain_guarantee(clipped, kernel, num_draws=m, thinning=k, **full)
+        for m, k in ((1, None), (5, 7))
+    )
+    assert five.gdp == one.gdp == pytest.approx(math.sqrt(400 * 0.01 / 2) * 0.5 * 0.6, rel=1e-9)
+    with pytest.raises(ValueError, match="thinning: 11 draws 5 steps apart need more than the 50"):
+        chain_guarantee(LOGISTIC, SUBSAMPLED, num_draws=11, thinning=5, **given)
+    with pytest.raises(ValueError, match="thinning"):
+        chain_guarantee(LOGISTIC, SUBSAMPLED, num_draws=2, thinning=0, **given)
+
+
+@pytest.mark.parametrize("kernel", [gdp.ULA(0.08, 21), SUBSAMPLED])
+def test_states_of_one_chain_are_those_of_shorter_runs(kernel):
+    data = np.asarray([[0.9], [-0.3], [0.5]])
+    given = {"gamma": 1.3, "key": 1}
+    draws = np.asarray(run_langevin(MEAN, data, kernel=kernel, num_draws=4, thinning=3, **given))
+    for k, draw in enumerate(draws):
+        shorter = replace(kernel, num_steps=kernel.num_steps - 3 * (3 - k))
+        alone = np.asarray(run_langevin(MEAN, data, kernel=shorter, **given))
+        np.testing.assert_allclose(draw, alone[0], rtol=1e-6)
+
+
+def test_states_of_one_chain_are_released_and_charged_once(tmp_path):
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=100.0, delta=1e-3)
+    out = gdp.release(
+        LOGISTIC,
+        (np.ones((30, 2)), np.arange(30) % 2),
+        n=40,
+        domain=UNIT,
+        adjacency="add-remove",
+        ledger=ledger,
+        delta=1e-5,
+        num_draws=5,
+        method=ChainDraw(SUBSAMPLED, gamma=4.0, thinning=10),
+        accept="float-arithmetic",
+    )
+    assert np.asarray(out.theta).shape[0] == 5
+    assert len(np.unique(np.asarray(out.theta), axis=0)) == 5
+    given = {"gamma": 4.0, "n": 40, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5}
+    assert out.guarantee.epsilon == chain_guarantee(LOGISTIC, SUBSAMPLED, **given).epsilon
+    other = gdp.Ledger.create(tmp_path / "m", adjacency="replace-one", epsilon=9.0, delta=1e-3)
+    with pytest.raises(ValueError, match="give ChainDraw kernel and gamma"):
+        gdp.release(
+            LOGISTIC,
+            (np.ones((30, 2)), np.arange(30) % 2),
+            domain=UNIT,
+            adjacency="replace-one",
+            ledger=other,
+            epsilon=1.0,
+            delta=1e-5,
+            method=ChainDraw(thinning=10),
+            accept="float-arithmetic",
         )
 
 

@@ -35,7 +35,13 @@ from gibbs_dp.privacy.releases.method import (
 )
 from gibbs_dp.sampling.kernels import HMC, SGLD, ULA, Kernel
 from gibbs_dp.sampling.sample import sample
-from gibbs_dp.sampling.unadjusted import in_theta, require_langevin, run_form, run_langevin
+from gibbs_dp.sampling.unadjusted import (
+    in_theta,
+    plain_chains,
+    require_langevin,
+    run_form,
+    run_langevin,
+)
 
 CHECKS_CAVEAT = (
     "that the convergence checks passed is itself a function of the data, and not covered."
@@ -160,7 +166,7 @@ def _second_derivatives(posterior: GibbsPosterior, data: PyTree) -> Any:
 
 @dataclass(frozen=True)
 class ChainDraw(ReleaseMethod):
-    """The last iterates of Langevin chains; no draw is assumed to be exact.
+    """The last iterates of Langevin chains, or of one; no draw is assumed to be exact.
 
     By default `calibrate_chain` finds a single ULA run that meets the target, ``epsilon`` and
     ``delta``. Otherwise the chain to run, and ``delta`` alone, at which its guarantee is stated.
@@ -173,6 +179,10 @@ class ChainDraw(ReleaseMethod):
         The chain to run, chosen without looking at the data.
     gamma
         Its inverse temperature.
+    thinning
+        Of ``num_draws`` draws, the steps from one to the next: they are the last states of **one**
+        chain, and cost what its whole run costs, by composition, however many they are. None: each
+        draw is the last state of a chain of its own, and all chains are paid for.
 
     Examples
     --------
@@ -192,6 +202,7 @@ class ChainDraw(ReleaseMethod):
 
     kernel: ULA | SGLD | Any | None = None
     gamma: float | None = None
+    thinning: int | None = None
 
     mechanism: ClassVar[str] = "chain"
     failed: ClassVar[str] = (
@@ -221,16 +232,21 @@ class ChainDraw(ReleaseMethod):
         }
         kernel, gamma = self.kernel, self.gamma
         if kernel is None or gamma is None:
-            if num_draws != 1:
+            if num_draws != 1 or self.thinning is not None:
                 raise ValueError(
-                    "num_draws: epsilon calibrates one run; give ChainDraw kernel and gamma for "
-                    "more."
+                    "num_draws: epsilon calibrates one run for its last state; give ChainDraw "
+                    "kernel and gamma for more."
                 )
             found = calibrate_chain(posterior, epsilon=request.asked["epsilon"], **shared)
             kernel, gamma, guarantee = found.kernel, found.gamma, found.guarantee
         else:
             guarantee = chain_guarantee(
-                posterior, kernel, gamma=gamma, num_draws=num_draws, **shared
+                posterior,
+                kernel,
+                gamma=gamma,
+                num_draws=num_draws,
+                thinning=self.thinning,
+                **shared,
             )
         form = kernel.plain_form()
         check_fits("gamma", gamma)
@@ -242,14 +258,21 @@ class ChainDraw(ReleaseMethod):
                 f"num_steps: {form.num_steps} are more than one loop counts; lower it."
             )
         flat = in_theta(posterior)
-        start, keys = jnp.zeros(flat.dim), jax.random.split(jax.random.key(0), num_draws)
+        start, thinning = jnp.zeros(flat.dim), self.thinning
+        released, keys = plain_chains(kernel, num_draws, thinning, jax.random.key(0))
 
         def program(unchecked: GibbsPosterior, examples: PyTree) -> Any:
-            return run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys)
+            return run_form(unchecked, released, examples, jnp.asarray(gamma), start, keys)
 
         def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
             last = run_langevin(
-                unchecked, examples, gamma=gamma, kernel=kernel, num_draws=num_draws, key=key
+                unchecked,
+                examples,
+                gamma=gamma,
+                kernel=kernel,
+                num_draws=num_draws,
+                thinning=thinning,
+                key=key,
             )
             return jax.vmap(flat.constrain)(last)
 

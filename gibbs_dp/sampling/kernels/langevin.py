@@ -286,6 +286,9 @@ class PlainForm(NamedTuple):
     # Norm to which per-example gradients are shortened; None leaves them as they are.
     clip: float | None
     sampling_rate: float | None  # of Poisson minibatches; None: every step sees all examples
+    # States that are released, the last and others before it, and steps from one to the next.
+    num_kept: int = 1
+    thinning: int = 1
 
 
 @dataclass(frozen=True)
