@@ -187,11 +187,11 @@ def _reference_data(
     posterior: GibbsPosterior, population: Any, n: int, key: PRNGKeyArray
 ) -> PyTree:
     """Return a large sample of the population: rows, or (structured loss) whole datasets."""
-    def count() -> int:
+    def size() -> int:
         shapes = jax.eval_shape(lambda k: _draw_of(population, k, n, None), key)
         return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
-    numbers = remembered(count, "numbers of a dataset", posterior, population, n)
+    numbers = remembered(size, "numbers of a dataset", posterior, population, n)
     num_datasets = max(64, min(NUM_DATASETS, MAX_NUMBERS // max(numbers, 1)))
     if posterior.structured:
         return _draw(population, key, n, num_datasets)

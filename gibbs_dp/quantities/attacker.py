@@ -391,9 +391,9 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
         losses = structured_losses(posterior, *given, few._replace(n=plan.n))
         delta = losses.ghost - losses.train
     else:
-        u, train, ghosts, inputs = given
-        cut = (jax.tree.map(lambda leaf: leaf[:most], data) for data in (train, ghosts))
-        losses = per_example_losses(posterior, u, *cut, inputs, few)
+        u, *data, inputs = given
+        train, ghosts = (jax.tree.map(lambda leaf: leaf[:most], part) for part in data)
+        losses = per_example_losses(posterior, u, train, ghosts, inputs, few)
         old, new = (group_sums(part, size) for part in (losses.train, losses.ghost))
         a, b = plan.n // size, plan.num_ghosts // size
         pair = np.arange(min(MOST_LOSSES, a * b))
