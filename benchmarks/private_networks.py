@@ -1,0 +1,279 @@
+"""Private networks: states of one private chain against DP-SGD, at the same budgets.
+
+    pip install jax-privacy
+    python benchmarks/private_networks.py      # half an hour on two cores; --quick for a look
+
+A network with one hidden layer on scikit-learn's digits and two made tables of 20,000 rows, at
+epsilon 1, 3 and 8 and a delta of 1e-5 under add/remove, whole trajectories, by dp-accounting's
+privacy loss distribution. Ours is `gibbs_dp.release` of 20 states of one chain, `ChainDraw(SGLD)`:
+its last state alone, and the average of their probabilities. DP-SGD is jax-privacy's clipped
+gradients with Poisson batches and its own noise, from a random start, its last state and the same
+average. Both have the same rate, steps, clip and noise multiplier, and the one number that is left,
+ours the step and theirs the learning rate, is the best of three on a table that is in no result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import tempfile
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import machine
+import numpy as np
+from scipy.optimize import brentq
+
+import gibbs_dp as gdp
+from gibbs_dp.privacy.chain import subsampled_epsilon
+
+EPSILONS, DELTA, HIDDEN, CLIP = (1.0, 3.0, 8.0), 1e-5, 32, 1.0
+NUM_STEPS, NUM_KEPT, THINNING = 400, 20, 10
+STEPS, RATES = (2e-5, 6e-5, 2e-4), (0.5, 1.0, 2.0)
+TRIAL = 1_000  # seeds of the table that the step and the learning rate are chosen on
+
+
+class Rows(NamedTuple):
+    """Rows to train on, and others to be judged by; columns of scale one, classes 0, 1, ..."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+    @property
+    def rate(self):
+        """Share of the rows that a step sees: some 250 of them, or a tenth if that is less."""
+        return min(0.1, 250 / len(self.x))
+
+
+def digits(seed):
+    """1,400 of scikit-learn's 8 x 8 digits; the others are for judging."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(y))
+    x, y = (x[order] - 8.0) / 8.0, y[order]
+    return Rows(x[:1400], y[:1400], x[1400:], y[1400:])
+
+
+def made(maker, num_rows=20_000, num_tests=5_000):
+    """Return a made table, the last rows of which are for judging."""
+
+    def rows(seed):
+        x, y = maker(num_rows + num_tests, np.random.default_rng(seed))
+        x = x.astype(np.float64)
+        return Rows(x[:num_rows], y[:num_rows], x[num_rows:], y[num_rows:])
+
+    return rows
+
+
+def rings(count, rng):
+    """Five classes by the length of ten Gaussian numbers."""
+    from scipy import stats
+
+    x = rng.normal(size=(count, 10))
+    edges = stats.chi2.ppf([0.2, 0.4, 0.6, 0.8], 10)
+    return x, np.searchsorted(edges, np.sum(x**2, axis=1))
+
+
+def clouds(count, rng, num_clouds=15, spread=0.9):
+    """Five classes of three clouds each in ten dimensions; centers are the same in every draw."""
+    centers = np.random.default_rng(7).normal(size=(num_clouds, 10))
+    which = rng.integers(num_clouds, size=count)
+    return centers[which] + spread * rng.normal(size=(count, 10)), which % 5
+
+
+def crosses(count, rng):
+    """Four classes by the signs of two products of six numbers: to choose settings on."""
+    x = rng.normal(size=(count, 6))
+    return x, 2 * (x[:, 0] * x[:, 1] > 0) + (x[:, 2] * x[:, 3] > 0)
+
+
+TABLES = {"digits": digits, "rings": made(rings), "clouds": made(clouds)}
+
+
+def zeros(rows):
+    """Zeros of the network's shapes."""
+    sizes = rows.x.shape[1], HIDDEN, int(rows.y.max()) + 1
+    return [{"w": jnp.zeros((a, b)), "b": jnp.zeros(b)} for a, b in itertools.pairwise(sizes)]
+
+
+def log_probabilities(params, x):
+    """Of the classes, of one row or many."""
+    hidden = jnp.tanh(x @ params[0]["w"] + params[0]["b"])
+    return jax.nn.log_softmax(hidden @ params[1]["w"] + params[1]["b"])
+
+
+def cross_entropy(params, z):
+    """Loss of one example."""
+    return -log_probabilities(params, z[0])[z[1]]
+
+
+def noise_for(epsilon, rate, num_steps):
+    """Noise multiplier of a run that meets the budget."""
+
+    def excess(log_noise):
+        spent = subsampled_epsilon(math.exp(log_noise), rate, num_steps=num_steps, delta=DELTA)
+        return spent - epsilon
+
+    return math.exp(brentq(excess, math.log(0.3), math.log(100.0), xtol=1e-3)) * 1.001
+
+
+def ours(rows, epsilon, step, seed, num_steps):
+    """States of one private chain, stacked."""
+    del seed  # releases take their randomness from the operating system
+    noise = noise_for(epsilon, rows.rate, num_steps)
+    kernel = gdp.SGLD(step, num_steps=num_steps, clip=CLIP, sampling_rate=rows.rate)
+    reach = float(np.linalg.norm(np.concatenate([rows.x, rows.x_test]), axis=1).max())
+    with tempfile.TemporaryDirectory() as folder:
+        released = gdp.release(
+            gdp.GibbsPosterior(cross_entropy, gdp.priors.normal_like(zeros(rows))),
+            (rows.x, rows.y),
+            n=len(rows.x),
+            domain=gdp.Domain(x_bound=reach),
+            adjacency="add-remove",
+            delta=DELTA,
+            num_draws=NUM_KEPT,
+            method=gdp.privacy.ChainDraw(
+                kernel, gamma=rows.rate * math.sqrt(2 / step) / (CLIP * noise), thinning=THINNING
+            ),
+            ledger=gdp.Ledger.create(
+                Path(folder) / "ledger", epsilon=20.0, delta=1e-4, adjacency="add-remove"
+            ),
+            accept=["float-arithmetic"],
+        )
+    assert released.guarantee.epsilon <= epsilon
+    return released.theta
+
+
+def dp_sgd(rows, epsilon, rate, seed, num_steps):
+    """States of DP-SGD, stacked: jax-privacy's clipped gradients, Poisson batches, its noise."""
+    import jax_privacy
+    from jax_privacy import batch_selection, noise_addition
+
+    noise = noise_for(epsilon, rows.rate, num_steps)
+    rng = np.random.default_rng(seed)
+    params = jax.tree.map(
+        lambda a: (
+            jnp.asarray(rng.normal(size=a.shape) / math.sqrt(max(a.shape[0], 1)))
+            if a.ndim == 2
+            else a
+        ),
+        zeros(rows),
+    )
+    clipped = jax_privacy.clipped_grad(
+        lambda params, x, y: cross_entropy(params, (x[0], y[0])), l2_clip_norm=CLIP,
+        batch_argnums=(1, 2),
+    )  # fmt: skip
+    privatizer = noise_addition.gaussian_privatizer(
+        stddev=noise * clipped.sensitivity(), prng_key=jax.random.key(seed)
+    )
+    size = rows.rate * len(rows.x)
+    most = math.ceil(size + 6 * math.sqrt(size))
+
+    @jax.jit
+    def step(params, state, x, y, is_padding):
+        gradient = clipped(params, x, y, is_padding_example=is_padding)
+        noisy, state = privatizer.update(gradient, state)
+        return jax.tree.map(lambda p, g: p - rate * g / size, params, noisy), state
+
+    batches = batch_selection.CyclicPoissonSampling(
+        sampling_prob=rows.rate, iterations=num_steps
+    ).batch_iterator(len(rows.x), rng=seed)
+    state, kept = privatizer.init(params), []
+    for index, chosen in enumerate(batches):
+        padded = np.full(most, -1)
+        padded[: min(len(chosen), most)] = chosen[:most]
+        params, state = step(params, state, rows.x[padded], rows.y[padded], padded < 0)
+        if (num_steps - 1 - index) % THINNING == 0 and num_steps - 1 - index < NUM_KEPT * THINNING:
+            kept.append(params)
+    return jax.tree.map(lambda *a: jnp.stack(a), *kept)
+
+
+METHODS = {"ours": (ours, STEPS), "DP-SGD": (dp_sgd, RATES)}
+
+
+def judged(states, rows):
+    """Accuracy, log loss and calibration error of the last state and of the average."""
+    x, places = jnp.asarray(rows.x_test), np.arange(len(rows.y_test))
+    logs = np.asarray(jax.vmap(lambda p: log_probabilities(p, x))(states), np.float64)
+    average = np.log(np.exp(logs).mean(axis=0))
+    found = {}
+    for name, table in (("last", logs[-1]), ("average", average)):
+        sure, is_right = np.exp(table.max(axis=1)), table.argmax(axis=1) == rows.y_test
+        which = np.minimum((15 * sure).astype(int), 14)
+        gaps = [np.sum((which == k) * (is_right - sure)) for k in range(15)]
+        found[name] = {
+            "accuracy": float(is_right.mean()),
+            "log loss": float(-table[places, rows.y_test].mean()),
+            "calibration error": float(np.abs(gaps).sum() / len(places)),
+        }
+    return found
+
+
+def best_settings(epsilons, num_steps):
+    """Choose the step and the learning rate for every budget on a table of its own."""
+    found = {}
+    for name, (method, grid) in METHODS.items():
+        for epsilon in epsilons:
+            losses = []
+            for setting in grid:
+                rows = made(crosses, 5_000)(TRIAL)
+                seen = judged(method(rows, epsilon, setting, TRIAL, num_steps), rows)
+                losses.append(seen["last"]["log loss"])
+            found[name, epsilon] = grid[int(np.argmin(losses))]
+            print(f"{name}, epsilon {epsilon:g}: {found[name, epsilon]:g}", flush=True)
+    return found
+
+
+def measure(table, num_seeds, epsilons, settings, num_steps):
+    """Rows of one table: means over seeds, and their standard errors."""
+    out = []
+    for epsilon, (name, (method, _)) in itertools.product(epsilons, METHODS.items()):
+        setting = settings[name, epsilon]
+        seen = []
+        for seed in range(num_seeds):
+            rows = TABLES[table](seed)
+            seen.append(judged(method(rows, epsilon, setting, seed, num_steps), rows))
+        for which in ("last", "average"):
+            row = {"table": table, "epsilon": epsilon, "method": name, "states": which}
+            for column in seen[0][which]:
+                values = np.array([each[which][column] for each in seen])
+                row[column] = float(values.mean())
+                row[f"{column}, se"] = float(np.std(values, ddof=min(1, num_seeds - 1)))
+                row[f"{column}, se"] /= math.sqrt(num_seeds)
+            out.append(row)
+            told = ", ".join(f"{c} {row[c]:.3f}" for c in seen[0][which])
+            print(f"{table}, epsilon {epsilon:g}, {name}, {which}: {told}", flush=True)
+    return out
+
+
+def main():
+    """Measure and save."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--quick", action="store_true", help="one seed of digits, one budget")
+    parser.add_argument("--out", help="folder (default: benchmarks/results)")
+    parsed = parser.parse_args()
+    warnings.simplefilter("ignore")  # of single-precision and idealized arithmetic
+    tables, seeds, epsilons = parsed.tables, parsed.seeds, EPSILONS
+    if parsed.quick:
+        tables, seeds, epsilons = ["digits"], 1, (8.0,)
+    settings = best_settings(epsilons, NUM_STEPS)
+    rows = machine.rows_of_others("private_networks", "table", tables, parsed.out)
+    told = {f"{name}, epsilon {epsilon:g}": value for (name, epsilon), value in settings.items()}
+    for table in tables:
+        rows += measure(table, seeds, epsilons, settings, NUM_STEPS)
+        path = machine.save("private_networks", rows, told, parsed.out)
+    machine.show(rows)
+    print("saved", path)
+
+
+if __name__ == "__main__":
+    main()
