@@ -1,13 +1,13 @@
-"""Whether 95% intervals of further information cover the truth, and which way bounds err.
+"""Whether 95% intervals of information cover the truth, and which way bounds err.
 
 Audits of the finite class of ``docs/theory.md`` (n = 4), whose truths are exact sums, and of the
 Gaussian mean with a flat prior (d = 1, n = 30, gamma 1), whose truths are closed forms and
-quadrature; 256 datasets each, all compared. Of a lower bound ``covered`` is how often ``value -
-1.96 se`` is at most the truth, of an upper one how often ``value + 1.96 se`` is at least that:
-97.5% or more, as bounds may be loose. Of an estimate, ``both_sides``, how often 1.96 errors around
-it hold the truth.
+quadrature; 256 datasets each, all compared (64, 128 and 512 for the information about one example).
+Of a lower bound ``covered`` is how often ``value - 1.96 se`` is at most the truth, of an upper one
+how often ``value + 1.96 se`` is at least that: 97.5% or more, as bounds may be loose. Of an
+estimate, ``both_sides``, how often 1.96 errors around it hold the truth.
 
-    python benchmarks/information_coverage.py [--repeats 300]
+    python benchmarks/information_coverage.py [--repeats 300] [--only individual_information]
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from scipy import stats
 
 import gibbs_dp as gdp
 
-DATASETS = 256
+DATASETS, ONE = 256, "individual_information"
+DATASETS_OF_ONE = (64, 128, 512)
 NAMES = ("alpha", "leakage", "tv", "conditional", "membership")
 THETA, EXAMPLES = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0])
 PROBS, GAMMAS, N = np.array([0.5, 0.3, 0.2]), (0.2, 1.0, 3.0), 4
@@ -51,6 +52,7 @@ def finite_truth(gamma):
         "alpha_information_8": alpha(8),
         "leakage": np.log(p.max(1).sum()),
         "t_information": 0.5 * np.abs(p - marginal[:, None]).sum(0) @ weight,
+        ONE: law @ np.log(score),
         "membership_advantage": 0.5 * np.abs(law - apart).sum(),
         "membership_auc": law @ above @ apart,
         "conditional_information": conditional(p, datasets),
@@ -104,8 +106,12 @@ def gaussian_truth():
         # The power mean of N(m, within) over m of variance between is a Gaussian's, too.
         **{f"alpha_information_{a}": 0.5 * np.log1p(a * between / within) for a in (2, 8)},
         "t_information": total_variation(between**0.5, within),
+        ONE: 0.5 * np.log((within + between) / of_rest),
         "membership_advantage": total_variation(1 / n, of_rest),
     }
+
+
+FURTHER = (*gdp.DEFAULT, gdp.FurtherInformation())
 
 
 def problems():
@@ -113,16 +119,16 @@ def problems():
     finite = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     population, grid = gdp.populations.Finite(EXAMPLES, PROBS), gdp.Grid(THETA)
 
-    def of_finite(seed):
+    def of_finite(seed, datasets=DATASETS, learn=FURTHER):
         return gdp.audit(
             finite,
             population,
             N,
             GAMMAS,
-            num_datasets=DATASETS,
+            num_datasets=datasets,
             key=seed,
             sampler=grid,
-            learn=[*gdp.DEFAULT, gdp.FurtherInformation()],
+            learn=learn,
             progress=False,
         )
 
@@ -131,15 +137,15 @@ def problems():
     def normals(key, n):
         return jax.random.normal(key, (n, 1))
 
-    def of_gaussian(seed):
+    def of_gaussian(seed, datasets=DATASETS, learn=FURTHER):
         return gdp.audit(
             mean,
             normals,
             GAUSSIAN_N,
             [1.0],
-            num_datasets=DATASETS,
+            num_datasets=datasets,
             key=seed,
-            learn=[*gdp.DEFAULT, gdp.FurtherInformation()],
+            learn=learn,
             progress=False,
         )
 
@@ -163,33 +169,45 @@ def judge(values, errors, truth, end):
     return row
 
 
+def rows_of(reports, j, key, truth):
+    """Judge a number's estimate or its bounds at one gamma, those that reports have."""
+    for end in ("lower", "upper", ""):
+        column = f"{key}_{end}".rstrip("_")
+        if all(f"{column}_se" in r.columns for r in reports):
+            values, errors = (
+                np.array([r[c][j] for r in reports], float) for c in (column, f"{column}_se")
+            )
+            known = np.isfinite(values)
+            about = {"column": column, "audits": int(known.sum())}
+            yield about | judge(values[known], errors[known], truth, end)
+
+
 def main():
     """Audit both problems many times, print coverages and save them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=300, help="audits of 256 datasets")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="8 audits of each problem")
+    parser.add_argument("--only", choices=[ONE], help="leave the other columns as they were")
     parser.add_argument("--out", help="folder (default: benchmarks/results)")
     parsed = parser.parse_args()
     repeats, rows = 8 if parsed.quick else parsed.repeats, []
-    for name, audit, gammas, truths in problems():
-        reports = [audit(parsed.seed + i) for i in range(repeats)]
-        for j, (gamma, truth) in enumerate(zip(gammas, truths, strict=True)):
-            for key, number in truth.items():
-                for end in ("lower", "upper", ""):
-                    column = f"{key}_{end}".rstrip("_")
-                    if not all(f"{column}_se" in r.columns for r in reports):
+    if parsed.only:
+        rows += machine.rows_of_others("information_coverage", "column", (ONE,), parsed.out)
+    runs = [] if parsed.only else [(DATASETS, FURTHER)]
+    runs += [(m, (gdp.OnAverageKL(), gdp.MutualInformation(m))) for m in DATASETS_OF_ONE]
+    for datasets, learn in runs:
+        for name, audit, gammas, truths in problems():
+            reports = [audit(parsed.seed + i, datasets, learn) for i in range(repeats)]
+            for j, (gamma, truth) in enumerate(zip(gammas, truths, strict=True)):
+                about = {"problem": name, "gamma": gamma, "datasets": datasets}
+                for key, number in truth.items():
+                    if (key == ONE) == (learn is FURTHER):
                         continue
-                    values, errors = (
-                        np.array([r[c][j] for r in reports], float)
-                        for c in (column, f"{column}_se")
-                    )
-                    known = np.isfinite(values)
-                    row = {"problem": name, "gamma": gamma, "column": column}
-                    row |= {"audits": int(known.sum())}
-                    rows.append(row | judge(values[known], errors[known], number, end))
-                    print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
-                                   for v in rows[-1].values()), flush=True)  # fmt: skip
+                    for row in rows_of(reports, j, key, number):
+                        rows.append(about | row)
+                        print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)
+                                       for v in rows[-1].values()), flush=True)  # fmt: skip
     settings = {"datasets": DATASETS, "repeats": repeats, "seed": parsed.seed}
     print("saved", machine.save("information_coverage", rows, settings, parsed.out))
 

@@ -9,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gibbs_dp.estimators.average import Average, control_share, fitted_share
+from gibbs_dp.estimators.average import LIMIT_Z, Average, control_share, fitted_share
 from gibbs_dp.information.checks import whole_arrays
 
-# Standard errors between an estimate and its limits: 97.5% each.
-LIMIT_Z = 1.96
 Fold = Int[np.ndarray, " datasets"]
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy import linalg
 
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp.estimators.average import Average, fitted_share, is_tame
+from gibbs_dp.estimators.average import Average, average_of_products, fitted_share, is_tame
 from gibbs_dp.estimators.cross_fitting import Halves, crossed, fold_of, halves
 from gibbs_dp.estimators.table_sums import (
     LARGEST_LOG_RATIO,
@@ -136,13 +136,16 @@ class ContrastSums:
 
         The logarithms have a bias of one over the number of datasets that matter to a draw, few
         where the information is large; twice the value minus that of half the datasets removes it.
+        The control variate's ratio, huge where hardly any dataset explains a draw after the swap,
+        is cut at the root of the number of datasets (Ionides 2008, J. Comput. Graph. Stat. 17).
         """
         log_ratio = np.logaddexp(*before.T) - np.logaddexp(*after.T)
-        value, control = 2.0 * log_ratio, 2.0 * _excess(log_ratio)
+        most = 0.5 * float(np.log(self._count))
+        value, control = 2.0 * log_ratio, 2.0 * _excess(log_ratio, most)
         for half in (0, 1):
             mine = before[:, half] - after[:, half]
             value -= 0.5 * mine
-            control -= 0.5 * _excess(mine)
+            control -= 0.5 * _excess(mine, most)
         self._log_ratios.setdefault("individual", []).append(log_ratio)
         columns = block.columns(4) + block.columns(6)
         self._put("individual", block.owner, -value, columns)
@@ -156,7 +159,7 @@ class ContrastSums:
             halves(self._values("lower", baseline), fold).average,
             halves(self._values("upper", baseline), fold),
             halves(self._values("symmetrized"), fold).average,
-            halves(self._values("individual"), fold).average
+            average_of_products(self._values("individual"))
             if "individual" in self._terms
             else None,
         )
@@ -228,9 +231,9 @@ def _log_sums(means: Normalized, counts: Int[np.ndarray, "rows 2"]) -> Float[np.
     return np.asarray(np.asarray(means.top) + np.log1p(np.asarray(means.excess)) + np.log(counts))
 
 
-def _excess(log_ratio: Rows) -> Rows:
+def _excess(log_ratio: Rows, most: float = LARGEST_LOG_RATIO) -> Rows:
     """Return the ratio less one, bounded."""
-    return np.expm1(np.minimum(log_ratio, LARGEST_LOG_RATIO))
+    return np.expm1(np.minimum(log_ratio, most))
 
 
 class _Term(NamedTuple):

@@ -248,15 +248,20 @@ def _change(table: DensityTable, swaps: Swaps) -> Float[Array, "rows columns"]:
 def _individual(before: list[_Half], after: list[_Half]) -> list[list[Array]]:
     """Weights of either half: two before the swap, two after it.
 
-    Of all datasets, twice; of each half by itself, minus a half.
+    Of all datasets, twice; of each half by itself, minus a half. A ratio that is cut has no slope.
     """
     mass, normal = _together(before)
     mass_after, normal_after = _together(after)
-    ratio = _ratio(normal - normal_after)
+    most = 0.5 * jnp.log(before[0].size + before[1].size + 1.0)  # root of the datasets
+
+    def slope(log_ratio: Float[Array, " rows"]) -> Float[Array, " rows"]:
+        return jnp.where(log_ratio < most, jnp.exp(jnp.minimum(log_ratio, most)), 0.0)
+
+    ratio = slope(normal - normal_after)
     found = []
     for h in (0, 1):
         shift = before[h].top - after[h].top
-        mine = _ratio(shift + (before[h].normal - after[h].normal))
+        mine = slope(shift + (before[h].normal - after[h].normal))
         found.append(
             [
                 0.5 - 2.0 * mass[h],

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gibbs_dp.estimators import Contrast
+from gibbs_dp.estimators.average import average_of_products
 from gibbs_dp.estimators.cross_fitting import crossed, fold_of, halves
 
 Table = Float[np.ndarray, "points datasets"]
@@ -109,10 +110,12 @@ class PlainContrast:
         factor: float,
     ) -> None:
         log_ratio = before[0] - after[0]
-        ratio = np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO))
+        most = self._count**0.5  # beyond which the ratio is cut
+        ratio = np.minimum(np.exp(np.minimum(log_ratio, _LARGEST_LOG_RATIO)), most)
+        slope = np.where(ratio < most, ratio, 0.0)
         columns, control = np.zeros(self._count), np.zeros(self._count)
         columns[chosen] = factor * (after[1].sum(axis=0) - before[1].sum(axis=0))
-        control[chosen] = factor * (ratio @ before[1] - ratio @ after[1])
+        control[chosen] = factor * (slope @ before[1] - slope @ after[1])
         self._put("individual", owner, -factor * log_ratio, columns)
         self._put("individual control", owner, factor * (ratio - 1.0), control)
         if factor > 0:
@@ -131,7 +134,7 @@ class PlainContrast:
             halves(self._values("lower"), fold).average,
             halves(self._values("upper"), fold),
             halves(self._values("symmetrized"), fold).average,
-            halves(self._values("individual"), fold).average
+            average_of_products(self._values("individual"))
             if "individual" in self._terms
             else None,
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gibbs_dp.estimators import average, control_share, mean_interval
-from gibbs_dp.estimators.average import _untransformed
+from gibbs_dp.estimators.average import _untransformed, average_of_products
 
 
 def test_error_is_over_datasets_and_in_float64():
@@ -70,6 +70,20 @@ def test_coverage_at_128(draw, mean):
     samples = np.asarray(draw(np.random.default_rng(0), (4000, 128)), float)
     covered = [low <= mean <= high for low, high, _ in map(mean_interval, samples)]
     assert 0.93 - 0.0125 <= np.mean(covered) <= 0.97 + 0.0125
+
+
+def test_an_error_is_students_without_skewness_and_longer_with_heavy_tails():
+    values = np.array([-1.0, 1.0] * 20) + 7.0  # as light as tails can be
+    found = average_of_products(values)
+    assert found.se == pytest.approx(stats.t.ppf(0.975, 39) * stats.sem(values) / 1.96)
+    heavy = np.concatenate([values, [-20.0, 34.0]])
+    kurtosis = stats.kurtosis(heavy, fisher=False)
+    longer = stats.t.ppf(0.975, 2 * 42 / (kurtosis - 1)) / 1.96
+    assert average_of_products(heavy).se == pytest.approx(longer * stats.sem(heavy))
+    _, high, _ = mean_interval(skewed := np.random.default_rng(0).lognormal(size=40))
+    assert average_of_products(skewed).se >= (high - skewed.mean()) / 1.96 > average(skewed).se
+    assert average_of_products(np.ones(5)) == (1.0, 0.0, 5)
+    assert np.isnan(average_of_products(np.ones(1)).se)
 
 
 def test_constant_and_bad_values():
