@@ -239,16 +239,17 @@ def sample_minibatches(
     halved: PyTree = None
     num_passed = -(-num_halved // 2)
     steps = warm - int(old.num_steps) + sum(gaps) + 2 * thinning * (num_passed + num_halved)
-    with _bar(steps, int(made.state.num_steps) - int(old.num_steps), progress) as bar:
-        with made:
-            _warm_up(made, run, source, warm, thinning, bar)
-            if not is_alive(made.state):
-                raise ValueError(
-                    f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
-                    "smaller step_size, or another init."
-                )
-            _make(made, run, source, gaps, bar)
+    done = int(made.state.num_steps) - int(old.num_steps)
+    with _bar(steps, done, progress) as bar, made:
+        _warm_up(made, run, source, warm, thinning, bar)
+        if not is_alive(made.state):
+            raise ValueError(
+                f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
+                "smaller step_size, or another init."
+            )
+        _make(made, run, source, gaps, bar)
         if num_halved:
+            made.publish()
             half = run._replace(numbers=numbers._replace(step_size=numbers.step_size / 2))
             after = int(made.state.num_steps)
             of_halved = settings | {"after": after, "num_passed": num_passed}

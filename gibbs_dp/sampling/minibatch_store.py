@@ -13,6 +13,8 @@ import json
 import mmap
 import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -140,8 +142,6 @@ def folder_to_write(argument: str, path: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"{argument}: {shown} holds other files ({io.shown(others[0])}); give a new folder."
         )
-    for left in folder.glob(".*.npz.*.part"):  # by a process that was killed
-        left.unlink()
     return folder
 
 
@@ -235,7 +235,7 @@ class Part:
         self._rows = np.empty(num_draws if folder is None else 0, self.kind)
         self._header = _header(self.kind, 0)
         self._file: BinaryIO | None = None
-        self._lock: int | None = None
+        self._at_end = ExitStack()
         self._written = time.monotonic()
 
     @property
@@ -292,23 +292,21 @@ class Part:
             if not self._published[0]:
                 with io.atomic_write(path) as new:  # who has mapped older rows keeps them
                     new.write_bytes(self._header)
-            self._file = path.open("r+b")
+            self._file = self._at_end.enter_context(path.open("r+b"))
         return self._file
 
     def __enter__(self) -> Part:
         if self._folder is not None:
             self._folder.mkdir(exist_ok=True)
-            self._lock = _locked(self._folder)
+            if self._part == DRAWS:
+                self._at_end.enter_context(_locked(self._folder))
+            for left in self._folder.glob(f".{self._part}.*.part"):  # by a process that was killed
+                left.unlink()
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with self._at_end:  # whatever fails: a full disk, for one
             self.publish()
-        finally:
-            if self._file is not None:
-                self._file.close()
-            if self._lock is not None:
-                os.close(self._lock)
 
     def kept_and_loss(self) -> tuple[PyTree, Float[np.ndarray, "chains draws"]]:
         """Return what was made, as one array a leaf; closed first, where there is a folder."""
@@ -357,25 +355,27 @@ class Part:
         return other
 
 
-def _locked(folder: Path) -> int | None:
-    """Keep other processes out while this one lives; None where the system has no such locks."""
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other runs out, where the system has such locks; it takes them from who is killed."""
     try:
         import fcntl
     except ImportError:
-        return None
+        yield
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        with suppress(OSError):  # a file system that knows none
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"store: another run writes to {os.fspath(folder)!r}; wait for its end, or "
+                    "give another folder."
+                ) from None
+        yield
+    finally:
         os.close(handle)
-        raise ValueError(
-            f"store: another run writes to {os.fspath(folder)!r}; wait for its end, or give "
-            "another folder."
-        ) from None
-    except OSError:  # a file system that knows none
-        os.close(handle)
-        return None
-    return handle
 
 
 def _header(kind: np.dtype, num_draws: int) -> bytes:

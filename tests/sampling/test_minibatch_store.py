@@ -276,6 +276,26 @@ def test_one_run_at_a_time_writes_to_a_folder(tmp_path, monkeypatch):
     assert told
 
 
+def test_a_full_disk_leaves_what_counts(tmp_path, monkeypatch):
+    path, sync, left = tmp_path / "run", os.fsync, [5]
+
+    def full(handle):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    settings = {"posterior": parts(), "store": path, **LONG}
+    with monkeypatch.context() as here:
+        here.setattr(minibatch, "QUICK_SECONDS", 0.0)
+        here.setattr(minibatch_store, "STORE_SECONDS", -1.0)
+        here.setattr(minibatch_store.os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            run(**settings)
+    assert progress(path) == [4, 0, 0, 0]
+    assert_same(run(**settings), run(posterior=parts(), **LONG))
+
+
 def test_saving_replaces_draws_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "draws"
     first, second = run(**SHORT), run(**SHORT | {"key": 4, "num_halved": 4})
