@@ -82,7 +82,8 @@ def chain_constants(
         if isinstance(posterior.loss, Loss) and domain is not None:
             reach = posterior.loss.constants(on_support(posterior, domain)).lipschitz
             is_convex = posterior.loss.is_convex_when_clipped and found.example_convexity >= 0
-        if not reach <= clip / math.sqrt(parts):
+        clip /= math.sqrt(parts)
+        if not reach <= clip:
             is_convex = is_convex and parts == 1
             convexity = found.prior_convexity if is_convex else -math.inf
     return ChainConstants(sensitivity, convexity, found.smoothness(gamma))

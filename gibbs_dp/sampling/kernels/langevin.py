@@ -259,9 +259,9 @@ def example_gradients(
     return _shortened(gradients, clip)
 
 
-def _shortened(gradients: Float[Array, "n dim"], limit: float) -> Float[Array, "n dim"]:
+def _shortened(gradients: Float[Array, "n dim"], clip: float) -> Float[Array, "n dim"]:
     norms = jnp.linalg.norm(gradients, axis=1, keepdims=True)
-    return gradients * jnp.minimum(1.0, limit / jnp.maximum(norms, limit))
+    return gradients * jnp.minimum(1.0, clip / jnp.maximum(norms, clip))
 
 
 def loss_gradient(
