@@ -154,6 +154,22 @@ def test_by_array_the_guarantee_is_that_of_the_whole_norm():
     assert found == {1.5: 1.0, 1.4: -math.inf}  # gradients of norm at most 1, and 1.4 / sqrt(2)
 
 
+@pytest.mark.parametrize("make", [gdp.ULA, gdp.SGLD])
+def test_sample_clips_by_array_too(make):
+    """Only ``w`` is ever cut: by array more, so that its draws are pulled less."""
+    z = jnp.ones((20, 2, 3))
+    rate = {"sampling_rate": 0.5} if make is gdp.SGLD else {}
+    means = []
+    for by in ("example", "array"):
+        kernel = make(0.05, 10, 0.5, clip_by=by, **rate)
+        draws = gdp.sample(LAYERS, z, gamma=0.2, key=0, sampler=kernel, num_samples=400)
+        means.append(draws.theta["w"].mean())
+        assert np.isfinite(draws.settings["variance_inflation"])
+    # The prior is standard normal: minus gamma n clip / sqrt(6), and that over sqrt(2).
+    pull = 0.2 * 20 * 0.5 / math.sqrt(6)
+    np.testing.assert_allclose(means, [-pull, -pull / math.sqrt(2)], atol=0.05)
+
+
 def test_clips_that_make_no_sense():
     kernel = gdp.ULA(0.1, 3, 1.0)
     object.__setattr__(kernel, "clip_by", "layer")  # tests check types before
