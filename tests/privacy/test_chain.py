@@ -101,32 +101,34 @@ def test_clipping_never_lengthens_and_leaves_short_gradients(float64):
     np.testing.assert_allclose(clipped[0] / 0.5, raw[0] / np.linalg.norm(raw[0]), rtol=1e-12)
 
 
-LAYERS = gdp.GibbsPosterior(
-    lambda theta, z: jnp.sum(theta["w"] * z) + 0.01 * z[0, 0] * jnp.sum(theta["b"]),
-    {"b": dist.Normal(jnp.zeros(4), 1.0), "w": dist.Normal(jnp.zeros((2, 3)), 1.0)},
-)
+def layers():
+    """A posterior of two arrays, each in the precision of its test."""
+    return gdp.GibbsPosterior(
+        lambda theta, z: jnp.sum(theta["w"] * z) + 0.01 * z[0, 0] * jnp.sum(theta["b"]),
+        {"b": dist.Normal(jnp.zeros(4), 1.0), "w": dist.Normal(jnp.zeros((2, 3)), 1.0)},
+    )
 
 
 def test_by_array_each_has_its_share_of_the_norm(float64):
     """Gradients of ``w`` are long and those of ``b`` short: these stay, whatever those are."""
-    z = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2, 3)))
-    found = np.asarray(example_gradients(LAYERS, jnp.zeros(10), z, 0.5, "array"))
+    posterior, z = layers(), jnp.asarray(np.random.default_rng(0).normal(size=(5, 2, 3)))
+    found = np.asarray(example_gradients(posterior, jnp.zeros(10), z, 0.5, "array"))
     b, w = found[:, :4], found[:, 4:]
     np.testing.assert_allclose(b, 0.01 * np.asarray(z[:, 0, :1]) * np.ones(4), rtol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(w, axis=1), 0.5 / math.sqrt(2), rtol=1e-12)
     assert np.linalg.norm(found, axis=1).max() <= 0.5
     given = {"gamma": 2.0, "key": 3}
     moved = [
-        run_langevin(LAYERS, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
-        - run_langevin(LAYERS, z, kernel=gdp.SGLD(0.01, 1, 0.5, 1.0, clip_by=by), **given)[0]
+        run_langevin(posterior, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
+        - run_langevin(posterior, z, kernel=gdp.SGLD(0.01, 1, 0.5, 1.0, clip_by=by), **given)[0]
         for by in ("example", "array")
     ]
     np.testing.assert_allclose(moved, 0.0, atol=1e-14)
     whole, shared = (
-        run_langevin(LAYERS, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
+        run_langevin(posterior, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
         for by in ("example", "array")
     )
-    plain = np.asarray(example_gradients(LAYERS, jnp.zeros(10), z, 0.5))
+    plain = np.asarray(example_gradients(posterior, jnp.zeros(10), z, 0.5))
     np.testing.assert_allclose(shared - whole, -0.02 * (found - plain).sum(axis=0), atol=1e-14)
 
 
@@ -136,7 +138,7 @@ def test_by_array_the_guarantee_is_that_of_the_whole_norm():
         rate = {"sampling_rate": 0.2} if make is gdp.SGLD else {}
         whole, shared = (
             chain_guarantee(
-                LAYERS, make(0.01, 50, 0.3, clip_by=by, **rate), adjacency=adjacency, **given
+                layers(), make(0.01, 50, 0.3, clip_by=by, **rate), adjacency=adjacency, **given
             )
             for by in ("example", "array")
         )
@@ -157,12 +159,12 @@ def test_by_array_the_guarantee_is_that_of_the_whole_norm():
 @pytest.mark.parametrize("make", [gdp.ULA, gdp.SGLD])
 def test_sample_clips_by_array_too(make):
     """Only ``w`` is ever cut: by array more, so that its draws are pulled less."""
-    z = jnp.ones((20, 2, 3))
+    posterior, z = layers(), jnp.ones((20, 2, 3))
     rate = {"sampling_rate": 0.5} if make is gdp.SGLD else {}
     means = []
     for by in ("example", "array"):
         kernel = make(0.05, 10, 0.5, clip_by=by, **rate)
-        draws = gdp.sample(LAYERS, z, gamma=0.2, key=0, sampler=kernel, num_samples=400)
+        draws = gdp.sample(posterior, z, gamma=0.2, key=0, sampler=kernel, num_samples=400)
         means.append(draws.theta["w"].mean())
         assert np.isfinite(draws.settings["variance_inflation"])
     # The prior is standard normal: minus gamma n clip / sqrt(6), and that over sqrt(2).
