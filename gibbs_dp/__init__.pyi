@@ -73,8 +73,8 @@ from .sampling.kernels.stochastic import StochasticLangevin as StochasticLangevi
 from .sampling.line import Line as Line
 from .sampling.minibatch import sample_minibatches as sample_minibatches
 from .sampling.minibatch_draws import MinibatchDraws as MinibatchDraws
-from .sampling.minibatch_draws import MinibatchState as MinibatchState
 from .sampling.minibatch_draws import load_minibatch_draws as load_minibatch_draws
+from .sampling.minibatch_store import MinibatchState as MinibatchState
 from .sampling.sample import sample as sample
 from .sampling.sampler import ChainDraws as ChainDraws
 from .sampling.sampler import Sampler as Sampler

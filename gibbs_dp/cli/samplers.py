@@ -44,6 +44,7 @@ HELP = {
     "num_inner": "Langevin steps per recorded draw, one gradient each",
     "relative_step": "h times the largest curvature",
     "clip": "shorten the gradient of each example to this norm",
+    "clip_by": "shorten whole gradients, or each array of the parameter to its share",
     "preconditioner": "coordinates to run in",
     "sampling_rate": "probability that an example enters a minibatch",
     "batch_size": "examples per minibatch, drawn with replacement",

@@ -20,7 +20,7 @@ from gibbs_dp.privacy.constants import derive_constants, on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling.kernels import SGLD, ULA
-from gibbs_dp.sampling.kernels.langevin import PlainForm
+from gibbs_dp.sampling.kernels.langevin import ClipBy, PlainForm
 from gibbs_dp.sampling.unadjusted import require_langevin
 
 # The Gaussian mechanism on Poisson samples, many times: dp-accounting's distribution.
@@ -62,12 +62,13 @@ def chain_constants(
     n: int,
     adjacency: Adjacency,
     domain: Domain | None,
+    clip_by: ClipBy = "example",
 ) -> ChainConstants:
     """Derive the constants of a chain whose per-example gradients are clipped.
 
     A clip that no gradient on the domain reaches changes nothing. One that may act keeps
     convexity and smoothness for losses of a linear prediction and for half squared distances, but
-    no strong convexity of the examples; for other losses no convexity is known.
+    no strong convexity of the examples; for other losses, and by array, no convexity is known.
 
     Parameters are those of `chain_guarantee`.
     """
@@ -75,12 +76,15 @@ def chain_constants(
     sensitivity, convexity = found.lipschitz, found.strong_convexity(gamma)
     if clip is not None:
         sensitivity = min(sensitivity, clip * (2 if adjacency == "replace-one" else 1))
+        parts = len(posterior.prior.supports) if clip_by == "array" else 1
         reach = math.inf
         is_convex = False
         if isinstance(posterior.loss, Loss) and domain is not None:
             reach = posterior.loss.constants(on_support(posterior, domain)).lipschitz
             is_convex = posterior.loss.is_convex_when_clipped and found.example_convexity >= 0
+        clip /= math.sqrt(parts)
         if not reach <= clip:
+            is_convex = is_convex and parts == 1
             convexity = found.prior_convexity if is_convex else -math.inf
     return ChainConstants(sensitivity, convexity, found.smoothness(gamma))
 
@@ -159,7 +163,13 @@ def chain_guarantee(
     if isinstance(kernel, SGLD):
         return _of_sgld(form, gamma, adjacency, delta, num_draws, num_chains, states)
     found = chain_constants(
-        posterior, gamma=gamma, clip=form.clip, n=n, adjacency=adjacency, domain=domain
+        posterior,
+        gamma=gamma,
+        clip=form.clip,
+        n=n,
+        adjacency=adjacency,
+        domain=domain,
+        clip_by=form.clip_by,
     )
     if math.isinf(found.gradient_sensitivity):
         raise ValueError(

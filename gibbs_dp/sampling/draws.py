@@ -55,7 +55,7 @@ def as_xarray(
     """Make a tree with groups ``posterior``, ``sample_stats`` and, if given, ``log_likelihood``."""
     import xarray as xr  # slow to import
 
-    sizes = stats["lp"].shape
+    sizes = max((values.shape for values in stats.values()), key=len)
     lead = ("dataset",) * (len(sizes) - 2) + ("chain", "draw")
     posterior = {
         name: ((*lead, *(f"{name}_dim_{k}" for k in range(leaf.ndim - len(lead)))), leaf)

@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -28,12 +27,7 @@ from gibbs_dp.model.check import (
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import stochastic
 from gibbs_dp.sampling.kernels.stochastic import Cyclical, Rule, StochasticLangevin
-from gibbs_dp.sampling.minibatch_draws import (
-    MinibatchDraws,
-    MinibatchState,
-    load_minibatch_draws,
-    told,
-)
+from gibbs_dp.sampling.minibatch_draws import LEAST_DRAWS, MinibatchDraws, told
 from gibbs_dp.sampling.minibatch_steps import (
     MOST_BYTES,
     MOST_DRAWS,
@@ -45,14 +39,21 @@ from gibbs_dp.sampling.minibatch_steps import (
     shapes_of_kept,
     source_of,
 )
+from gibbs_dp.sampling.minibatch_store import (
+    DRAWS,
+    HALVED,
+    MinibatchState,
+    Part,
+    folder_to_write,
+    is_alive,
+    load_part,
+)
 
 # The run.
 
 DEFAULT_WARMUP, DEFAULT_CHAINS = 1000, 2
 # Parts of the warmup, for the bar.
 NUM_PARTS = 20
-# From one writing of the file to the next.
-STORE_SECONDS = 30.0
 
 
 @names_keywords
@@ -80,8 +81,9 @@ def sample_minibatches(
     """Run chains on minibatches, for networks and tables of many rows: SGLD, SGHMC, in cycles.
 
     There is no search for a mode, no pass over all rows and no acceptance step. In memory are
-    chains times parameters, and what ``keep`` returns. Draws are biased by the step and by the
-    minibatch: ``num_halved=`` tells by how much. No privacy guarantee applies to them.
+    chains times parameters, and what ``keep`` returns, if no ``store`` takes it. Draws are biased
+    by the step and by the minibatch: ``num_halved=`` tells by how much. No privacy guarantee
+    applies to them.
 
     Parameters
     ----------
@@ -126,13 +128,14 @@ def sample_minibatches(
     num_rows
         Of batches: ``n``, the rows of the whole dataset.
     continue_from
-        Draws, their ``state`` or a file, whose chains go on. With arrays for data and everything
+        Draws, their ``state`` or a folder, whose chains go on. With arrays for data and everything
         else the same, the draws are bit for bit those of a run that was not interrupted.
     store
-        A file that the run is kept in: written every half minute, when it is interrupted and at
-        its end, as by `MinibatchDraws.save`. The same call goes on from there, whatever ended the
-        first; with arrays for data to the same draws, bit for bit. Data, loss and prior are not
-        looked at: give the same.
+        A folder that draws are appended to as they are made, so that memory does not grow with
+        their number. Every ten seconds, when the run is interrupted and at its end, it is written
+        how many of them count and where the chains are. The same call goes on from there, whatever
+        ended the first; with arrays for data to the same draws, bit for bit. Data, loss and prior
+        are not looked at: give the same.
     progress
         Show a bar in terminals and notebooks; elsewhere nothing is printed.
 
@@ -140,13 +143,17 @@ def sample_minibatches(
     -------
     MinibatchDraws
         With ``warnings`` where kept numbers disagree between chains, are not finite, or are biased
-        by the step.
+        by the step. With a ``store`` its arrays are maps of that folder's files, not to be written
+        to: what is computed with is read then.
 
     Raises
     ------
     ValueError
         For arguments that make no sense or do not fit together, batches that run out, where all
-        chains diverge in warmup, and where ``store`` holds another run.
+        chains diverge in warmup, and where ``store`` holds another run or something else, is
+        damaged (:class:`gibbs_dp.io.DamagedFileError`), or is written to by another run.
+    OSError
+        If ``store`` cannot be written, for want of room, say. What counts in it stays.
 
     Examples
     --------
@@ -170,7 +177,7 @@ def sample_minibatches(
             "give a per-example loss."
         )
     batch_size = positive_count("batch_size", batch_size)
-    num_samples = positive_count("num_samples", num_samples, least=4)
+    num_samples = positive_count("num_samples", num_samples, least=LEAST_DRAWS)
     thinning = positive_count("thinning", thinning)
     num_halved = positive_count("num_halved", num_halved, least=0)
     if 0 < num_halved < 4:
@@ -220,125 +227,57 @@ def sample_minibatches(
     }
     warm = int(old.num_steps) + num_warmup
     gaps = _gaps(cycle, warm, thinning, num_samples)
+    folder = None if store is None else folder_to_write("store", store)
+    made = Part(old, shapes, len(gaps), gamma, settings, folder)
+    if folder is not None and (folder / f"{DRAWS}.npz").exists():
+        other = made.go_on("store", warm, gaps)
+        if other:
+            raise ValueError(
+                f"store: {os.fspath(folder)!r} holds another run ({', '.join(other)}); give the "
+                "arguments of that one, or another folder."
+            )
+    halved: PyTree = None
     num_passed = -(-num_halved // 2)
-    gaps_of_halved = [2 * thinning] * (num_passed + num_halved)
-    made = _Made(old, shapes, len(gaps), gamma, settings, store)
-    if made.path is not None and made.path.exists():
-        made.go_on(old, gaps, warm)
-    steps = warm - int(old.num_steps) + sum(gaps) + sum(gaps_of_halved)
-    with _bar(steps, int(made.state.num_steps) - int(old.num_steps), progress) as bar, made:
-        for part in _parts(warm - int(made.state.num_steps), thinning):
-            state, _, _ = source.draws(run, made.state, [part])
-            made.add(state)
-            bar.update(part)
-        if not _is_alive(made.state):
+    steps = warm - int(old.num_steps) + sum(gaps) + 2 * thinning * (num_passed + num_halved)
+    done = int(made.state.num_steps) - int(old.num_steps)
+    with _bar(steps, done, progress) as bar, made:
+        _warm_up(made, run, source, warm, thinning, bar)
+        if not is_alive(made.state):
             raise ValueError(
                 f"kernel: all chains diverged within {num_warmup} steps of warmup; give it a "
                 "smaller step_size, or another init."
             )
         _make(made, run, source, gaps, bar)
         if num_halved:
-            half = numbers._replace(step_size=numbers.step_size / 2)
-            others = _Made(made.state, shapes, len(gaps_of_halved), gamma, settings, None)
-            _make(others, run._replace(numbers=half), source, gaps_of_halved, bar)
-            made.halved = jax.tree.map(lambda leaf: leaf[:, num_passed:], others.kept)
-    return made.draws()
+            made.publish()
+            half = run._replace(numbers=numbers._replace(step_size=numbers.step_size / 2))
+            after = int(made.state.num_steps)
+            of_halved = settings | {"after": after, "num_passed": num_passed}
+            others = Part(made.state, shapes, num_halved, gamma, of_halved, folder, HALVED)
+            warm, gaps = after + 2 * thinning * num_passed, [2 * thinning] * num_halved
+            if folder is not None and (folder / f"{HALVED}.npz").exists():
+                if others.go_on("store", warm, gaps):  # those of a shorter run
+                    (folder / f"{HALVED}.npz").unlink()
+                bar.update(int(others.state.num_steps) - after)
+            with others:
+                _warm_up(others, half, source, warm, thinning, bar)
+                _make(others, half, source, gaps, bar)
+            halved, _ = others.kept_and_loss()
+    kept, loss = made.kept_and_loss()
+    return MinibatchDraws(kept, loss, made.state, gamma, settings, halved)
 
 
-def _is_alive(state: MinibatchState) -> bool:
-    """Whether some chain has not diverged."""
-    return bool(np.isfinite(np.asarray(state.chains.position)).all(axis=1).any())
+def _warm_up(
+    made: Part, run: Run, source: Arrays | Batches, warm: int, thinning: int, bar: Any
+) -> None:
+    """Make the steps up to the one that draws are kept from."""
+    for part in _parts(warm - int(made.state.num_steps), thinning):
+        state, _, _ = source.draws(run, made.state, [part])
+        made.add(state)
+        bar.update(part)
 
 
-class _Made:
-    """What was made of a run so far, in memory and in its file."""
-
-    def __init__(
-        self,
-        state: MinibatchState,
-        shapes: PyTree,
-        num_draws: int,
-        gamma: float,
-        settings: dict[str, Any],
-        path: str | os.PathLike[str] | None,
-    ) -> None:
-        lead = state.chains.position.shape[0], num_draws
-        self.state, self.num_draws, self.halved = state, 0, None
-        self.kept = jax.tree.map(lambda s: np.empty((*lead, *s.shape[1:]), s.dtype), shapes)
-        self.losses = np.empty(lead, state.chains.position.dtype)
-        self.path = None if path is None else Path(path)
-        if self.path is not None and (self.path.is_dir() or not self.path.parent.is_dir()):
-            raise ValueError(
-                f"store: {os.fspath(self.path)!r} cannot be written; give the name of a file in a "
-                "folder that there is."
-            )
-        self._gamma, self._settings, self._written = gamma, settings, time.monotonic()
-
-    def add(self, state: MinibatchState, kept: PyTree = None, loss: Any = None) -> None:
-        """Take draws, or none, and where the chains are after them."""
-        if kept is not None:
-            new = slice(self.num_draws, self.num_draws + len(loss))
-            self.losses[:, new] = loss.T
-            pairs = zip(jax.tree.leaves(self.kept), jax.tree.leaves(kept), strict=True)
-            for into, leaf in pairs:
-                into[:, new] = np.moveaxis(leaf, 0, 1)
-            self.num_draws = new.stop
-        self.state = state
-        if time.monotonic() - self._written > STORE_SECONDS:
-            self.save()
-
-    def draws(self) -> MinibatchDraws:
-        """Return them."""
-        kept = jax.tree.map(lambda leaf: leaf[:, : self.num_draws], self.kept)
-        losses = self.losses[:, : self.num_draws]
-        return MinibatchDraws(kept, losses, self.state, self._gamma, self._settings, self.halved)
-
-    def save(self) -> None:
-        """Write them to the file, if there is one, and some chain to go on with."""
-        if self.path is not None and _is_alive(self.state):
-            self.draws().save(self.path)
-        self._written = time.monotonic()
-
-    def __enter__(self) -> _Made:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.save()
-
-    def go_on(self, begun: MinibatchState, gaps: list[int], warm: int) -> None:
-        """Take what the file has, which must be of this run: begun there, with these settings."""
-        assert self.path is not None
-        found, mine = load_minibatch_draws(self.path), jax.tree.leaves(self.kept)
-        wanted = self._settings | {"gamma": self._gamma}
-        has = found.settings | {"gamma": found.gamma}
-        other = [name for name, value in wanted.items() if has.get(name) != value]
-        if not np.array_equal(found.state.key, begun.key):
-            other.append("key or num_chains")
-        if found.state.chains.position.dtype != begun.chains.position.dtype:
-            other.append("precision")
-        shapes = [(name, a.dtype, a.shape[2:]) for name, a in found.named.items()]
-        names = self.draws().named
-        if sorted(shapes) != sorted(
-            (name, a.dtype, a.shape[2:]) for name, a in zip(names, mine, strict=True)
-        ):
-            other.append("what is kept")
-        count, steps = found.loss.shape[1], int(found.state.num_steps)
-        least, most = (int(begun.num_steps), warm) if not count else [warm + sum(gaps[:count])] * 2
-        if not other and not least <= steps <= most:
-            other.append("steps before it" if count <= len(gaps) else "num_samples")
-        if other:
-            raise ValueError(
-                f"store: {os.fspath(self.path)!r} holds another run ({', '.join(other)}); give "
-                "the arguments of that one, or another file."
-            )
-        self.losses[:, :count] = found.loss
-        for name, into in zip(names, mine, strict=True):
-            into[:, :count] = found.named[name]
-        self.num_draws = count
-        self.state = jax.tree.map(jnp.asarray, found.state)
-
-
-def _make(made: _Made, run: Run, source: Arrays | Batches, gaps: list[int], bar: Any) -> None:
+def _make(made: Part, run: Run, source: Arrays | Batches, gaps: list[int], bar: Any) -> None:
     """Make the draws that are left, more of them a call while calls are quick."""
     count = 1
     while made.num_draws < len(gaps):
@@ -434,10 +373,10 @@ def _state_of(given: Any) -> MinibatchState | None:
     if isinstance(given, MinibatchDraws):
         return given.state
     if isinstance(given, (str, os.PathLike)):
-        return load_minibatch_draws(given).state
+        return load_part("continue_from", given, DRAWS).state
     raise ValueError(
         f"continue_from: got {type(given).__name__}; give draws of sample_minibatches, their "
-        "state, or a file that they were saved to."
+        "state, or a folder that they were saved to."
     )
 
 

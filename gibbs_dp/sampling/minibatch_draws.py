@@ -1,20 +1,21 @@
-"""What is kept of chains on minibatches, with its diagnostics, and files of both."""
+"""What is kept of chains on minibatches, with its diagnostics, and folders of both."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree, UInt32
+from jaxtyping import Float, PyTree
 
-from gibbs_dp import io
 from gibbs_dp._cautions import Warned
 from gibbs_dp.results.base import Remarks, Result
 from gibbs_dp.results.table import MOST_LINES, Heading, TextTable, counted
@@ -26,52 +27,34 @@ from gibbs_dp.sampling.cautions import (
     RHAT_LIMIT,
     STEP_BIAS,
 )
-from gibbs_dp.sampling.diagnostics import coordinates, describe, named_leaves
-from gibbs_dp.sampling.kernels.stochastic import StochasticState
+from gibbs_dp.sampling.diagnostics import coordinates, describe
+from gibbs_dp.sampling.draws import as_xarray, in_arviz
+from gibbs_dp.sampling.minibatch_store import (
+    DRAWS,
+    HALVED,
+    MinibatchState,
+    Part,
+    Stored,
+    folder_to_write,
+    leaves_of,
+    let_go,
+    load_part,
+    named,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 
-class MinibatchState(NamedTuple):
-    """All that chains need to go on: numbers, no code.
-
-    Attributes
-    ----------
-    chains
-        Positions in the posterior's unconstrained coordinates, momenta in their own standard
-        deviations, and squared gradients, each ``[chains, dim]``; None for what a kernel has not.
-    key
-        Two words for each chain, ``[chains, 2]``; with the count of steps they make its random
-        numbers.
-    num_steps, num_learnt
-        Steps made so far, and those that the preconditioner was learnt in.
-    """
-
-    chains: StochasticState
-    key: UInt32[Array, "chains 2"]
-    num_steps: Int[Array, ""]
-    num_learnt: Int[Array, ""]
-
-
+# Draws of each chain, of which half a chain still has a variance.
+LEAST_DRAWS = 4
 # Kept numbers up to which diagnostics are computed unasked, and described at a time.
 FEW_NUMBERS, NUMBERS_AT_ONCE = 512, 2**22
-LABELS = {"gibbs_dp_kind": "minibatch draws", "format": 1}
-ONE_ARRAY = ({"kept"}, {"theta"})
+ONE_ARRAY = (["kept"], ["theta"])
 # A bias of this many sd is warned of where it is so many standard errors, of 512 numbers at most.
 BIAS_LIMIT, SURE = 0.1, 5.0
 LONGER = "raise num_warmup, thinning or num_samples, or keep what identifies the function"
-
-
-class _Saved(NamedTuple):
-    state: MinibatchState
-    loss: Float[np.ndarray, "chains draws"]
-    kept: np.ndarray  # bytes of all leaves
-    layout: str  # their names, types and shapes
-    halved: np.ndarray
-    layout_of_halved: str
-    gamma: float
-    settings: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,9 +90,7 @@ class MinibatchDraws(Result):
         return self._named(self.kept)
 
     def _named(self, kept: PyTree) -> dict[str, np.ndarray]:
-        found = {name: np.asarray(leaf) for name, leaf in named_leaves(kept)}
-        is_single = hasattr(kept, "shape") and self.settings["keep"] is not None
-        return {"kept": np.asarray(kept)} if is_single else found
+        return {name: np.asarray(leaf) for name, leaf in named(kept, self.settings).items()}
 
     @property
     def num_coordinates(self) -> int:
@@ -126,10 +107,25 @@ class MinibatchDraws(Result):
         others = {} if self.halved is None else self._named(self.halved)
         parts = []
         for name, leaf in self.named.items():
-            values = [_flat(leaf), *([_flat(others[name])] if others else [])]
-            starts = range(0, values[0].shape[2], size)
-            parts += [function(*(a[..., first : first + size] for a in values)) for first in starts]
+            both = [leaf, others[name]] if others else [leaf]
+            flat = [a.reshape(*a.shape[:2], -1) for a in both]
+            columns = [slice(i, i + size) for i in range(0, flat[0].shape[2], size)]
+            parts += [function(*(self._floats(a[..., some]) for a in flat)) for some in columns]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _floats(self, values: np.ndarray) -> Float[np.ndarray, "chains draws numbers"]:
+        """Read some numbers of all draws, of a file no more draws at a time than fit in memory."""
+        found = np.empty(values.shape)
+        for draws in self._blocks(values.shape[1]):
+            found[:, draws] = values[:, draws]
+        return found
+
+    def _blocks(self, num_draws: int) -> Iterator[slice]:
+        """Go through all draws, and let go of each block's pages, where they are of a file."""
+        size = max(1, NUMBERS_AT_ONCE // (len(self.loss) * max(1, self.num_coordinates)))
+        for first in range(0, num_draws, size):
+            yield slice(first, first + size)
+            let_go((self.kept, self.halved))
 
     @cached_property
     def step_bias(self) -> dict[str, Float[np.ndarray, " numbers"]]:
@@ -215,32 +211,68 @@ class MinibatchDraws(Result):
             found.append(("note", f"the first {MOST_LINES} are shown; to_dataframe() has all."))
         return found
 
+    def to_xarray(self) -> xr.DataTree:
+        """Tree with groups ``posterior`` (what was kept) and ``sample_stats`` (``loss``).
+
+        Returns
+        -------
+        xarray.DataTree
+            Dims ``(chain, draw, ...)``. Arrays of a folder stay there until they are computed with.
+        """
+        about = {"gamma": self.gamma, "settings": json.dumps(self.settings)}
+        return as_xarray(self.named, {"loss": self.loss}, about)
+
+    def to_arviz(self) -> Any:
+        """Return ArviZ's own container: InferenceData before 1.0, the same DataTree from 1.0 on.
+
+        Raises
+        ------
+        ValueError
+            If ArviZ is not installed (``pip install arviz``).
+        """
+        return in_arviz(self.to_xarray())
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write draws and state to an ``.npz`` file, whole or not at all; nothing is pickled.
+        """Write draws and state to a folder, whole or not at all, a block at a time.
 
         Parameters
         ----------
         path
-            The file.
+            The folder, in one that there is. Other draws in it are replaced.
 
         Raises
         ------
+        ValueError
+            If it holds other files, or cannot be one.
         OSError
-            If the folder cannot be written.
+            If it cannot be written.
         """
-        record = _Saved(
-            self.state,
-            self.loss,
-            *_packed(self.named),
-            *_packed({} if self.halved is None else self._named(self.halved)),
-            self.gamma,
-            json.dumps(self.settings),
+        folder, state = folder_to_write("path", path), self.state
+        after = self.settings | {"after": int(state.num_steps)}
+        with tempfile.TemporaryDirectory(".part", f".{folder.name}.", folder.parent) as made:
+            new = Path(made) / "new"
+            self._written(self.kept, self.loss, self.settings, new, DRAWS)
+            if self.halved is not None:
+                lead = jax.tree.leaves(self.halved)[0].shape[:2]
+                unknown = np.full(lead, np.nan, self.loss.dtype)
+                self._written(self.halved, unknown, after, new, HALVED)
+            if folder.exists():
+                folder.rename(Path(made) / "old")
+            new.rename(folder)
+
+    def _written(
+        self,
+        kept: PyTree,
+        loss: Float[np.ndarray, "chains draws"],
+        settings: dict[str, Any],
+        folder: Path,
+        part: str,
+    ) -> None:
+        shapes = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct((a.shape[0], *a.shape[2:]), a.dtype), kept
         )
-        io.save_record(path, record, LABELS)
-
-
-def _flat(leaf: np.ndarray) -> Float[np.ndarray, "chains draws numbers"]:
-    return leaf.reshape(*leaf.shape[:2], -1).astype(float)
+        to = Part(self.state, shapes, loss.shape[1], self.gamma, settings, folder, part)
+        to.copy(kept, loss)
 
 
 def _step_bias(
@@ -272,9 +304,11 @@ def _moments(values: Float[np.ndarray, "chains draws numbers"]) -> dict[str, np.
 
 def diverged(draws: MinibatchDraws) -> list[Warned]:
     """Warn of chains with a loss, or a kept number, that is not finite."""
-    is_lost = ~np.isfinite(draws.loss).all(axis=1)
-    for leaf in draws.named.values():
-        is_lost |= ~np.isfinite(leaf.reshape(len(is_lost), -1)).all(axis=1)
+    is_lost = np.zeros(len(draws.loss), bool)
+    for block in draws._blocks(draws.loss.shape[1]):
+        for leaf in (draws.loss, *draws.named.values()):
+            is_finite = np.isfinite(leaf[:, block]).reshape(len(is_lost), -1)
+            is_lost |= ~is_finite.all(axis=1)
     lost = int(is_lost.sum())
     return [DIVERGED_CHAINS(lost=lost, total=is_lost.size)] if lost else []
 
@@ -285,75 +319,39 @@ def told(draws: MinibatchDraws) -> Sequence[str]:
 
 
 def load_minibatch_draws(path: str | os.PathLike[str]) -> MinibatchDraws:
-    """Read what :meth:`MinibatchDraws.save` wrote; runs no code from the file.
+    """Open what :meth:`MinibatchDraws.save` wrote, or ``store=``; runs no code from it.
+
+    Arrays are maps of the folder's file: what is computed with is read then, and nothing kept in
+    memory. A run that goes on meanwhile adds draws, which the next opening sees.
 
     Parameters
     ----------
     path
-        The file.
+        The folder.
 
     Returns
     -------
     MinibatchDraws
-        A single kept array comes back as an array, and anything else as a dict of named leaves.
+        A single kept array comes back as an array, and anything else as a dict of named leaves;
+        they are not to be written to.
 
     Raises
     ------
     ValueError
-        If the file is missing, or :class:`gibbs_dp.io.DamagedFileError`, one of them, if it is
+        If there is no such folder, or :class:`gibbs_dp.io.DamagedFileError`, one of them, if it is
         damaged or holds something else.
     """
-    try:
-        saved = io.load_record(path, _Saved, LABELS)
-    except OSError as error:
-        raise ValueError(
-            f"path: {os.fspath(path)!r} cannot be read ({io.reason(error)}); give a file that "
-            "MinibatchDraws.save wrote."
-        ) from error
-    try:
-        kept = _unpacked(saved.kept.tobytes(), io.parse_json(saved.layout, list))
-        halved = _unpacked(saved.halved.tobytes(), io.parse_json(saved.layout_of_halved, list))
-        settings = io.parse_json(saved.settings, dict)
-        state = saved.state  # in NumPy: JAX might make its numbers shorter
-        (chains, _), lead = state.chains.position.shape, saved.loss.shape
-        if len(lead) != 2 or lead[0] != chains or state.key.shape != (chains, 2):
-            raise ValueError("its chains do not agree in number")
-        if len({leaf.shape for leaf in jax.tree.leaves(state.chains)}) > 1:
-            raise ValueError("its chains do not agree in size")
-        if any(leaf.shape[:2] != lead for leaf in kept.values()):
-            raise ValueError("what it keeps is no table of chains and draws")
-        if halved and {n: (a.shape[0], a.shape[2:]) for n, a in halved.items()} != {
-            n: (a.shape[0], a.shape[2:]) for n, a in kept.items()
-        }:
-            raise ValueError("what it keeps of half the step is something else")
-        if not kept:
-            raise ValueError("it keeps nothing")
-        if "keep" not in settings:
-            raise ValueError("its settings are not complete")
-    except (KeyError, TypeError, ValueError) as error:
-        raise io.DamagedFileError(f"{os.fspath(path)}: damaged ({io.reason(error)}).") from error
-    found = [
-        None if not each else next(iter(each.values())) if set(each) in ONE_ARRAY else each
-        for each in (kept, halved)
-    ]
-    return MinibatchDraws(found[0], saved.loss, state, saved.gamma, settings, found[1])
+    found, halved = load_part("path", path, DRAWS), None
+    if (Path(path) / f"{HALVED}.npz").is_file():
+        other = load_part("path", path, HALVED)
+        is_of_it = (other.names, other.rows.dtype) == (found.names, found.rows.dtype)
+        # Of a run that is still at them, and not those of one that was shorter.
+        if is_of_it and other.settings.get("after") == int(found.state.num_steps):
+            halved = _tree(other) if len(other.rows) >= LEAST_DRAWS else None
+    loss = found.rows["loss"].T
+    return MinibatchDraws(_tree(found), loss, found.state, found.gamma, found.settings, halved)
 
 
-def _packed(leaves: dict[str, np.ndarray]) -> tuple[np.ndarray, str]:
-    layout = [[name, leaf.dtype.str, list(leaf.shape)] for name, leaf in leaves.items()]
-    content = b"".join(np.ascontiguousarray(leaf).tobytes() for leaf in leaves.values())
-    return np.frombuffer(content, np.uint8), json.dumps(layout)
-
-
-def _unpacked(content: bytes, layout: list[Any]) -> dict[str, np.ndarray]:
-    found, start = {}, 0
-    for name, kind, shape in layout:
-        dtype = np.dtype(kind)
-        if dtype.kind not in "biuf":
-            raise ValueError(f"it holds {dtype}, which is no number")
-        end = start + dtype.itemsize * math.prod(shape)
-        found[str(name)] = np.frombuffer(bytearray(content[start:end]), dtype).reshape(shape)
-        start = end
-    if start != len(content):
-        raise ValueError("its arrays are not as long as they should be")
-    return found
+def _tree(found: Stored) -> PyTree:
+    leaves = leaves_of(found.rows)
+    return leaves[0] if found.names in ONE_ARRAY else dict(zip(found.names, leaves, strict=True))

@@ -19,7 +19,7 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import stochastic
 from gibbs_dp.sampling.kernels.langevin import fixed_batch
 from gibbs_dp.sampling.kernels.stochastic import Numbers, Rule, StateInParts, StochasticState
-from gibbs_dp.sampling.minibatch_draws import MinibatchState
+from gibbs_dp.sampling.minibatch_store import MinibatchState
 from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
 
 # The programs: many steps of all chains, and what is kept of where they are.

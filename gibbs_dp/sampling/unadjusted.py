@@ -63,7 +63,8 @@ def batch_variance(
 
     def slopes(u: Vector, direction: Vector) -> Float[Array, " n"]:
         if kernel.clip is not None:
-            return matmul(example_gradients(posterior, u, data, kernel.clip), direction)
+            each = example_gradients(posterior, u, data, kernel.clip, kernel.clip_by)
+            return matmul(each, direction)
         return jax.jvp(lambda x: target.terms(x).losses, (u,), (direction,))[1]
 
     def variance(v: Vector, probe: Vector) -> Scalar:
@@ -279,7 +280,7 @@ def _gradient(
         return fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
 
     def of_losses(u: Vector, chosen: Batch) -> Vector:
-        found = loss_gradient(posterior, u, chosen, kernel.clip)
+        found = loss_gradient(posterior, u, chosen, kernel.clip, kernel.clip_by)
         if isinstance(kernel, SGLD) and kernel.control_variate:
             found += anchor - loss_gradient(posterior, center, chosen, None)
         return found
@@ -421,7 +422,7 @@ def run_form(
                 batch = poisson_batch(batch_key, data, n, rate, start.dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-                loss = loss_gradient(flat, theta, batch, form.clip)
+                loss = loss_gradient(flat, theta, batch, form.clip, form.clip_by)
                 return gamma * loss + pull(theta)
 
             moved = ula_step(noise_key, state, gradient, form.step_size)

@@ -102,6 +102,86 @@ def test_clipping_never_lengthens_and_leaves_short_gradients(float64):
     np.testing.assert_allclose(clipped[0] / 0.5, raw[0] / np.linalg.norm(raw[0]), rtol=1e-12)
 
 
+def layers():
+    """A posterior of two arrays, each in the precision of its test."""
+    return gdp.GibbsPosterior(
+        lambda theta, z: jnp.sum(theta["w"] * z) + 0.01 * z[0, 0] * jnp.sum(theta["b"]),
+        {"b": dist.Normal(jnp.zeros(4), 1.0), "w": dist.Normal(jnp.zeros((2, 3)), 1.0)},
+    )
+
+
+def test_by_array_each_has_its_share_of_the_norm(float64):
+    """Gradients of ``w`` are long and those of ``b`` short: these stay, whatever those are."""
+    posterior, z = layers(), jnp.asarray(np.random.default_rng(0).normal(size=(5, 2, 3)))
+    found = np.asarray(example_gradients(posterior, jnp.zeros(10), z, 0.5, "array"))
+    b, w = found[:, :4], found[:, 4:]
+    np.testing.assert_allclose(b, 0.01 * np.asarray(z[:, 0, :1]) * np.ones(4), rtol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(w, axis=1), 0.5 / math.sqrt(2), rtol=1e-12)
+    assert np.linalg.norm(found, axis=1).max() <= 0.5
+    given = {"gamma": 2.0, "key": 3}
+    moved = [
+        run_langevin(posterior, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
+        - run_langevin(posterior, z, kernel=gdp.SGLD(0.01, 1, 0.5, 1.0, clip_by=by), **given)[0]
+        for by in ("example", "array")
+    ]
+    np.testing.assert_allclose(moved, 0.0, atol=1e-14)
+    whole, shared = (
+        run_langevin(posterior, z, kernel=gdp.ULA(0.01, 1, 0.5, clip_by=by), **given)[0]
+        for by in ("example", "array")
+    )
+    plain = np.asarray(example_gradients(posterior, jnp.zeros(10), z, 0.5))
+    np.testing.assert_allclose(shared - whole, -0.02 * (found - plain).sum(axis=0), atol=1e-14)
+
+
+def test_by_array_the_guarantee_is_that_of_the_whole_norm():
+    given = {"gamma": 0.5, "n": 40, "domain": None, "delta": 1e-6}
+    for make, adjacency in ((gdp.ULA, "replace-one"), (gdp.SGLD, "add-remove")):
+        rate = {"sampling_rate": 0.2} if make is gdp.SGLD else {}
+        whole, shared = (
+            chain_guarantee(
+                layers(), make(0.01, 50, 0.3, clip_by=by, **rate), adjacency=adjacency, **given
+            )
+            for by in ("example", "array")
+        )
+        assert shared.epsilon == whole.epsilon
+    # One array is the whole; of two no convexity is known, unless no gradient is ever cut.
+    one = {"gamma": 0.5, "n": 40, "adjacency": "replace-one", "domain": UNIT}
+    assert chain_constants(LOGISTIC, clip=0.1, clip_by="array", **one) == chain_constants(
+        LOGISTIC, clip=0.1, **one
+    )
+    two = gdp.GibbsPosterior(gdp.losses.logistic, [dist.Normal(jnp.zeros(2), 1.0)] * 2)
+    found = {
+        clip: chain_constants(two, clip=clip, clip_by="array", **one).strong_convexity
+        for clip in (1.5, 1.4)
+    }
+    assert found == {1.5: 1.0, 1.4: -math.inf}  # gradients of norm at most 1, and 1.4 / sqrt(2)
+
+
+@pytest.mark.parametrize("make", [gdp.ULA, gdp.SGLD])
+def test_sample_clips_by_array_too(make):
+    """Only ``w`` is ever cut: by array more, so that its draws are pulled less."""
+    posterior, z = layers(), jnp.ones((20, 2, 3))
+    rate = {"sampling_rate": 0.5} if make is gdp.SGLD else {}
+    means = []
+    for by in ("example", "array"):
+        kernel = make(0.05, 10, 0.5, clip_by=by, **rate)
+        draws = gdp.sample(posterior, z, gamma=0.2, key=0, sampler=kernel, num_samples=400)
+        means.append(draws.theta["w"].mean())
+        assert np.isfinite(draws.settings["variance_inflation"])
+    # The prior is standard normal: minus gamma n clip / sqrt(6), and that over sqrt(2).
+    pull = 0.2 * 20 * 0.5 / math.sqrt(6)
+    np.testing.assert_allclose(means, [-pull, -pull / math.sqrt(2)], atol=0.05)
+
+
+def test_clips_that_make_no_sense():
+    kernel = gdp.ULA(0.1, 3, 1.0)
+    object.__setattr__(kernel, "clip_by", "layer")  # tests check types before
+    with pytest.raises(ValueError, match=r"ULA\(clip_by\): 'layer' is not one of example, array"):
+        kernel.__post_init__()
+    with pytest.raises(ValueError, match=r"SGLD\(clip_by\): there is no clip to share out"):
+        gdp.SGLD(0.1, 3, clip_by="array")
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**31), clip=st.floats(0.05, 5.0))
 def test_a_clipped_step_of_a_linear_loss_contracts_as_claimed(seed, clip):

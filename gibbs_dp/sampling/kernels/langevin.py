@@ -228,10 +228,20 @@ def fixed_batch(key: PRNGKeyArray, data: PyTree, n: int, size: int, dtype: jnp.d
     return Batch(chosen, jnp.full((size,), n / size, dtype))
 
 
+ClipBy = Literal["example", "array"]
+
+
 def example_gradients(
-    posterior: GibbsPosterior, theta: Float[Array, " dim"], data: PyTree, clip: float | None
+    posterior: GibbsPosterior,
+    theta: Float[Array, " dim"],
+    data: PyTree,
+    clip: float | None,
+    clip_by: ClipBy = "example",
 ) -> Float[Array, "n dim"]:
-    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``."""
+    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``.
+
+    By array, each of the parameter's ``L`` arrays has norm ``clip / sqrt(L)`` at most.
+    """
 
     def one(z: PyTree) -> Float[Array, " dim"]:
         def value(u: Float[Array, " dim"]) -> Float[Array, ""]:
@@ -242,16 +252,28 @@ def example_gradients(
     gradients = jax.vmap(one)(data)
     if clip is None:
         return gradients
+    if clip_by == "array":
+        parts = [part.reshape(len(part), -1) for part in jax.vmap(posterior.split)(gradients)]
+        limit = clip / math.sqrt(len(parts))
+        return jnp.concatenate([_shortened(part, limit) for part in parts], axis=1)
+    return _shortened(gradients, clip)
+
+
+def _shortened(gradients: Float[Array, "n dim"], clip: float) -> Float[Array, "n dim"]:
     norms = jnp.linalg.norm(gradients, axis=1, keepdims=True)
     return gradients * jnp.minimum(1.0, clip / jnp.maximum(norms, clip))
 
 
 def loss_gradient(
-    posterior: GibbsPosterior, theta: Float[Array, " dim"], batch: Batch, clip: float | None
+    posterior: GibbsPosterior,
+    theta: Float[Array, " dim"],
+    batch: Batch,
+    clip: float | None,
+    clip_by: ClipBy = "example",
 ) -> Float[Array, " dim"]:
     """Weighted sum of the batch's gradients; one backward pass where nothing is clipped."""
     if clip is not None:
-        each = example_gradients(posterior, theta, batch.data, clip)
+        each = example_gradients(posterior, theta, batch.data, clip, clip_by)
         weight = batch.weight[:, None]
         # Examples outside the batch leave no trace, whatever their gradient.
         return jnp.sum(jnp.where(weight > 0, each, 0.0) * weight, axis=0)
@@ -286,6 +308,7 @@ class PlainForm(NamedTuple):
     # Norm to which per-example gradients are shortened; None leaves them as they are.
     clip: float | None
     sampling_rate: float | None  # of Poisson minibatches; None: every step sees all examples
+    clip_by: ClipBy = "example"
     # States that are released, the last and others before it, and steps from one to the next.
     num_kept: int = 1
     thinning: int = 1
@@ -300,6 +323,7 @@ class Unadjusted:
     clip: float | None = None
     relative_step: float | StepSchedule | None = field(default=None, kw_only=True)
     preconditioner: Preconditioner = field(default="none", kw_only=True)
+    clip_by: ClipBy = field(default="example", kw_only=True)
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -326,11 +350,14 @@ class Unadjusted:
             raise ValueError(
                 f"{name}(clip) must be positive and finite, got {self.clip}; None clips nothing."
             )
-        if self.preconditioner not in get_args(Preconditioner):
-            raise ValueError(
-                f"{name}(preconditioner): {self.preconditioner!r} is not one of "
-                f"{', '.join(get_args(Preconditioner))}."
-            )
+        for keyword, choices in (("preconditioner", Preconditioner), ("clip_by", ClipBy)):
+            if getattr(self, keyword) not in get_args(choices):
+                raise ValueError(
+                    f"{name}({keyword}): {getattr(self, keyword)!r} is not one of "
+                    f"{', '.join(get_args(choices))}."
+                )
+        if self.clip_by == "array" and self.clip is None:
+            raise ValueError(f"{name}(clip_by): there is no clip to share out; give clip=, too.")
 
     @property
     def traits(self) -> Traits:
@@ -379,7 +406,7 @@ class Unadjusted:
                 f"{name}(preconditioner): {self.preconditioner!r} looks at the data, so that a "
                 "private chain would lose its guarantee; leave it at 'none'."
             )
-        return PlainForm(float(size), steps, self.clip, None)
+        return PlainForm(float(size), steps, self.clip, None, self.clip_by)
 
 
 # The unadjusted Langevin algorithm: noisy full-batch gradient descent.
@@ -438,6 +465,11 @@ class ULA(Unadjusted):
     preconditioner
         "none"; "diagonal", a scale per coordinate; or "laplace", the inverse Hessian at the mode
         (at most 512 coordinates): with it all directions mix alike.
+    clip_by
+        "example": the whole gradient of an example is shortened. "array": each of the parameter's
+        ``L`` arrays, a layer's weights or its offsets, to ``clip / sqrt(L)`` (McMahan et al. 2018),
+        so that a layer of large gradients does not shorten those of others. The norm of all is
+        ``clip`` at most, as before; no convexity is known of what such a chain follows.
 
     Raises
     ------
@@ -470,7 +502,7 @@ class SGLD(Unadjusted):
 
     Parameters
     ----------
-    step_size, num_steps, clip, relative_step, preconditioner
+    step_size, num_steps, clip, relative_step, preconditioner, clip_by
         As in `gibbs_dp.ULA`.
     sampling_rate
         Every example enters a minibatch with this probability, in (0, 1]: what the privacy
