@@ -187,6 +187,7 @@ def _reference_data(
     posterior: GibbsPosterior, population: Any, n: int, key: PRNGKeyArray
 ) -> PyTree:
     """Return a large sample of the population: rows, or (structured loss) whole datasets."""
+
     def size() -> int:
         shapes = jax.eval_shape(lambda k: _draw_of(population, k, n, None), key)
         return sum(leaf.size for leaf in jax.tree.leaves(shapes))
