@@ -394,7 +394,7 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
     # Of a sum over a dataset's own points all of them count, by their weights.
     given = (draws, np.ones(draws.shape[::2], dtype)) if traits.is_exact else (thinned(draws), None)
-    one = jnp.ones((), dtype)
+    one = on_device(np.ones((), dtype))
     gain = swap_terms(posterior, firsts, owners, datasets, given[0], one, given[1])
     own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
     is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
