@@ -305,8 +305,7 @@ class Attacker(Quantity):
             "attack_auc": _pooled(loss, is_good, Roc.auc),
             "attack_auc_per_pair": loss.auc,
         }
-        for name, fpr in FPRS.items():
-            found[name] = _at_rate(loss, is_good, fpr)
+        found |= zip(FPRS, _at_rates(loss, is_good, np.array(list(FPRS.values()))), strict=True)
         return found | {name: loss.renyi[:, k] for k, name in enumerate(RENYI)}
 
     def curves(self, result: GammaResult) -> Curves:
@@ -451,37 +450,38 @@ def _pooled(
     return found
 
 
-def _at_rate(
-    loss: LossTails, is_good: Bool[np.ndarray, " datasets"], fpr: float
-) -> Float[np.ndarray, " datasets"]:
-    """Numbers whose mean is the pooled true positive rate; NaN for datasets that do not count.
+def _at_rates(
+    loss: LossTails, is_good: Bool[np.ndarray, " datasets"], rates: Float[np.ndarray, " rates"]
+) -> Float[np.ndarray, "rates datasets"]:
+    """Numbers whose means are pooled true positive rates; NaN for datasets that do not count.
 
-    It is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does: to first order,
-    which says little where losses end and the best ``c`` is at their end. How far the numbers are
-    apart is therefore what leaving groups of datasets out says of the rate itself, or the first
-    order where that is more: each alone is far too small where losses end.
+    A rate is the least ``c fpr + E H_c``, and varies as ``H_c`` of the best ``c`` does: to first
+    order, which says little where losses end and the best ``c`` is at their end. How far the
+    numbers are apart is therefore what leaving groups of datasets out says of the rate itself, or
+    the first order where that is more: each alone is far too small where losses end.
     """
-    found = np.full(is_good.size, np.nan)
+    found = np.full((rates.size, is_good.size), np.nan)
     count = int(is_good.sum())
     if count < 2:
         return found
-    above, excess, rate = loss.above[is_good], loss.excess[is_good], np.array([fpr])
-    value, best = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0)).best(rate)
+    above, excess = loss.above[is_good], loss.excess[is_good]
+
+    def roc(chosen: Any) -> Roc:
+        return Roc(EPSILONS, above[chosen].mean(axis=0), excess[chosen].mean(axis=0))
+
     own = (excess - np.expm1(EPSILONS) * (above - excess)).T
-    place = np.interp(max(float(best[0]), 0.0), EPSILONS, np.arange(EPSILONS.size))
-    left = min(int(place), EPSILONS.size - 2)
-    there = own[left] + (place - left) * (own[left + 1] - own[left])
     group = np.arange(count) % min(count, MOST_LEFT_OUT)
-    others = [group != g for g in range(group.max() + 1)]
-    without = np.array(
-        [Roc(EPSILONS, above[o].mean(axis=0), excess[o].mean(axis=0)).tpr(fpr) for o in others]
-    )
+    without = np.array([roc(group != g).curve(rates) for g in range(group.max() + 1)])
     # As few groups as these need Student's quantile.
-    longer = float(special.stdtrit(without.size - 1, 0.975) / special.ndtri(0.975))
-    se = longer * without.std() * np.sqrt(without.size - 1)
-    own_se = there.std(ddof=1) / np.sqrt(count)
-    scale = max(se / own_se, 1.0) if own_se > 0 else 0.0
-    found[is_good] = value[0] + scale * (there - there.mean())
+    longer = float(special.stdtrit(len(without) - 1, 0.975) / special.ndtri(0.975))
+    errors = longer * without.std(axis=0) * np.sqrt(len(without) - 1)
+    for row, value, best, se in zip(found, *roc(slice(None)).best(rates), errors, strict=True):
+        place = np.interp(max(float(best), 0.0), EPSILONS, np.arange(EPSILONS.size))
+        left = min(int(place), EPSILONS.size - 2)
+        there = own[left] + (place - left) * (own[left + 1] - own[left])
+        own_se = there.std(ddof=1) / np.sqrt(count)
+        scale = max(se / own_se, 1.0) if own_se > 0 else 0.0
+        row[is_good] = value + scale * (there - there.mean())
     return found
 
 
