@@ -282,6 +282,6 @@ print(*(f"gamma {gamma:g}: {rhat:.2f}" for gamma, rhat in rhats.items()), sep=";
 #
 # Of this network, prior and 100 images the cold posteriors are better in everything but privacy: at
 # Bayes' `gamma` most fresh images are misread, by networks that are far too unsure, and from 10 on one
-# in nine. For that a draw gives away thousands of times as much: at 0.1 an attacker guesses, at 100
-# most of the pool is told apart. Averaging four networks makes errors fewer, and probabilities that
-# were too unsure still less sure.
+# in seven or fewer. For that a draw gives away thousands of times as much: at 0.1 the attacker guesses,
+# at 100 three of four guesses about the pool are right. Averaging four networks makes errors fewer, and
+# probabilities that were too unsure still less sure.
