@@ -9,8 +9,8 @@ privacy loss distribution. Ours is `gibbs_dp.release` of 20 states of one chain,
 its last state alone, and the average of their probabilities. DP-SGD is jax-privacy's clipped
 gradients with Poisson batches and its own noise, from a random start, its last state and the same
 average. Both have the same rate, steps, clip and noise multiplier, and the one number that is left,
-ours the step and theirs the learning rate, is the best of five on a table that is in no result; or, "in
-hindsight", on the very rows that judge, which nobody can.
+ours the step and theirs the learning rate, is the best of five on a table that is in no result; or,
+"in hindsight", on the very rows that judge, which nobody can.
 """
 
 from __future__ import annotations
