@@ -375,8 +375,8 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     Meant for a core that would wait for the first block's compilation; once for a posterior and
     a shape.
     """
-    posterior, dim, traits = settings.posterior, settings.posterior.dim, settings.sampler.traits
-    if count == 0 or posterior.structured or (traits.is_exact and not traits.is_local):
+    posterior, dim = settings.posterior, settings.posterior.dim
+    if count == 0 or settings.is_exact or posterior.structured:
         return
     dtype = jnp.result_type(float)
     shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
@@ -392,10 +392,8 @@ def rehearse(settings: AuditSpec, count: int) -> None:
     firsts, owners = shared.summaries().first, np.arange(size) % count
     losses = point_losses(posterior, firsts, datasets, points)
     draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
-    # Of a sum over a dataset's own points all of them count, by their weights.
-    given = (draws, np.ones(draws.shape[::2], dtype)) if traits.is_exact else (thinned(draws), None)
     one = on_device(np.ones((), dtype))
-    gain = swap_terms(posterior, firsts, owners, datasets, given[0], one, given[1])
+    gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), one, None)
     own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
     is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
     table = DensityTable(
