@@ -382,7 +382,7 @@ class Attacker(Quantity):
 def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
     """``log p/p'`` up to a constant, of pairs of a training group and a ghost group."""
     posterior, plan, size = view.posterior, view.plan, view.plan.group_size
-    # Only losses that are looked at: what else there is of them was left behind by the block.
+    # Of the examples that are looked at, and no others.
     most = MOST_LOSSES * size
     few = plan._replace(n=min(plan.n, most), num_ghosts=min(plan.num_ghosts, most))
     given = view.draws.u, view.train, view.ghosts, view.inputs
