@@ -385,12 +385,11 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
     # Of the examples that are looked at, and no others.
     most = MOST_LOSSES * size
     few = plan._replace(n=min(plan.n, most), num_ghosts=min(plan.num_ghosts, most))
-    given = view.draws.u, view.train, view.ghosts, view.inputs
+    u, inputs, data = view.draws.u, view.inputs, (view.train, view.ghosts)
     if posterior.structured:
-        losses = structured_losses(posterior, *given, few._replace(n=plan.n))
+        losses = structured_losses(posterior, u, *data, inputs, few._replace(n=plan.n))
         delta = losses.ghost - losses.train
     else:
-        u, *data, inputs = given
         train, ghosts = (jax.tree.map(lambda leaf: leaf[:most], part) for part in data)
         losses = per_example_losses(posterior, u, train, ghosts, inputs, few)
         old, new = (group_sums(part, size) for part in (losses.train, losses.ghost))
@@ -399,7 +398,7 @@ def _deltas(view: View) -> Float[Array, "pairs chains draws"]:
         # Different ones of both as long as there are any.
         other = (pair + pair // math.lcm(a, b)) % b
         delta = new[..., other] - old[..., pair % a]
-    return jax.lax.optimization_barrier(jnp.moveaxis(view.inputs.gamma * delta, -1, 0))
+    return jax.lax.optimization_barrier(jnp.moveaxis(inputs.gamma * delta, -1, 0))
 
 
 def _is_one_sided_right(result: GammaResult) -> bool:

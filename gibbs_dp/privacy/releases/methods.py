@@ -248,7 +248,8 @@ class ChainDraw(ReleaseMethod):
                 thinning=self.thinning,
                 **shared,
             )
-        form = kernel.plain_form()
+        thinning = self.thinning
+        form, keys = plain_chains(kernel, num_draws, thinning, jax.random.key(0))
         check_fits("gamma", gamma)
         check_fits("step_size", form.step_size)
         if form.clip is not None:
@@ -258,11 +259,10 @@ class ChainDraw(ReleaseMethod):
                 f"num_steps: {form.num_steps} are more than one loop counts; lower it."
             )
         flat = in_theta(posterior)
-        start, thinning = jnp.zeros(flat.dim), self.thinning
-        released, keys = plain_chains(kernel, num_draws, thinning, jax.random.key(0))
+        start = jnp.zeros(flat.dim)
 
         def program(unchecked: GibbsPosterior, examples: PyTree) -> Any:
-            return run_form(unchecked, released, examples, jnp.asarray(gamma), start, keys)
+            return run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys)
 
         def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
             last = run_langevin(
