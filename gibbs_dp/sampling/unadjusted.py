@@ -33,9 +33,11 @@ from gibbs_dp.sampling.kernels.langevin import (
     everything,
     example_gradients,
     fixed_batch,
+    in_parts,
     loss_gradient,
     poisson_batch,
     prior_gradient,
+    rows_at_once,
     ula_init,
     ula_step,
 )
@@ -271,19 +273,25 @@ def _gradient(
     n, dtype = num_examples(data), center.dtype
     whole = everything(data, n, dtype)
     anchor = loss_gradient(posterior, center, whole, None)
+    is_relative = isinstance(kernel, SGLD) and kernel.control_variate
+    rate = kernel.sampling_rate if isinstance(kernel, SGLD) else None
+    # Where nothing is clipped, one backward pass serves all.
+    size = n if kernel.clip is None and rate is None else rows_at_once(n, center.size, rate or 1.0)
 
     def batch(key: PRNGKeyArray) -> Batch:
         if not isinstance(kernel, SGLD):
             return whole
-        if kernel.sampling_rate is not None:
-            return poisson_batch(key, data, n, kernel.sampling_rate, dtype)
+        if rate is not None:
+            return poisson_batch(key, data, n, rate, dtype)
         return fixed_batch(key, data, n, kernel.size_of_batch(n), dtype)
 
     def of_losses(u: Vector, chosen: Batch) -> Vector:
-        found = loss_gradient(posterior, u, chosen, kernel.clip, kernel.clip_by)
-        if isinstance(kernel, SGLD) and kernel.control_variate:
-            found += anchor - loss_gradient(posterior, center, chosen, None)
-        return found
+        def of(part: Batch) -> Vector:
+            found = loss_gradient(posterior, u, part, kernel.clip, kernel.clip_by)
+            return found - loss_gradient(posterior, center, part, None) if is_relative else found
+
+        found = in_parts(of, chosen, size)
+        return anchor + found if is_relative else found
 
     def gradient(key: PRNGKeyArray, v: Vector) -> Vector:
         u = coordinates.color(v)
@@ -412,6 +420,8 @@ def run_form(
     """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
     n, between = num_examples(data), (form.num_kept - 1) * form.thinning
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
+    # Where nothing is clipped, one backward pass serves all.
+    size = n if form.clip is None else rows_at_once(n, flat.dim, form.sampling_rate or 1.0)
 
     def chain(key: PRNGKeyArray) -> Float[Array, "kept dim"]:
         def one(index: Array, state: ULAState) -> ULAState:
@@ -422,8 +432,10 @@ def run_form(
                 batch = poisson_batch(batch_key, data, n, rate, start.dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
-                loss = loss_gradient(flat, theta, batch, form.clip, form.clip_by)
-                return gamma * loss + pull(theta)
+                def of(part: Batch) -> Float[Array, " dim"]:
+                    return loss_gradient(flat, theta, part, form.clip, form.clip_by)
+
+                return gamma * in_parts(of, batch, size) + pull(theta)
 
             moved = ula_step(noise_key, state, gradient, form.step_size)
             return ULAState(project(posterior.prior, moved.position))

@@ -18,8 +18,15 @@ from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.sampling.kernels.langevin import example_gradients
-from gibbs_dp.sampling.unadjusted import run_langevin
+from gibbs_dp.sampling.kernels import langevin
+from gibbs_dp.sampling.kernels.langevin import (
+    LEAST_NUMBERS,
+    Batch,
+    example_gradients,
+    in_parts,
+    rows_at_once,
+)
+from gibbs_dp.sampling.unadjusted import run_form, run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 0.5))
@@ -87,6 +94,78 @@ def test_a_start_that_depends_on_the_data_breaks_the_formula():
         laws.append(exact_law(data, gamma, precision, kernel.step_size, num_steps, mode))
     exact = gaussian_hockey_stick(*laws[0], *laws[1], math.exp(0.5))
     assert exact > 1.5 * GaussianDP(found.gdp).delta(0.5, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 40), size=st.integers(1, 45), seed=st.integers(0, 2**31))
+def test_a_batch_in_parts_is_summed_whole(n, size, seed):
+    """Every row that weighs something, once; of the others not even NaNs are seen."""
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(0, 3, n) * (rng.random(n) < rng.random())
+    x = np.where(weight > 0, rng.integers(-9, 9, n), np.nan)
+    batch = Batch(jnp.asarray(x), jnp.asarray(weight, float))
+
+    def of(part):
+        assert part.weight.shape[0] in (n, size)
+        return jnp.sum(jnp.where(part.weight > 0, part.data, 0.0) * part.weight)[None]
+
+    wanted = np.sum(np.where(weight > 0, x, 0.0) * weight)
+    assert float(in_parts(of, batch, size)[0]) == wanted  # of whole numbers, exactly
+
+
+@pytest.mark.parametrize("n", [1000, 9000])
+@pytest.mark.parametrize("rate", [None, 0.02, 0.5])
+def test_a_step_follows_the_clipped_gradients_of_its_sample(n, rate, float64):
+    """From two gammas with one key: their noise is the same; few rows in one sum, many in parts."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(n, 8)), rng.normal(size=n)
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(8), 1.0))
+    assert (rows_at_once(n, 8, rate or 1.0) < n) == (n * 8 > LEAST_NUMBERS and rate is not None)
+    kernel = gdp.ULA(0.01, 1, 2.0) if rate is None else gdp.SGLD(0.01, 1, 2.0, rate)
+    start, key = jnp.asarray(rng.normal(size=8)), jax.random.key(5)
+    moved = [
+        run_langevin(posterior, (x, y), gamma=g, kernel=kernel, start=start, key=key)[0]
+        for g in (0.0, 3.0)
+    ]
+    chain = jax.random.fold_in(jax.random.split(key, 1)[0], 0)
+    is_in = np.asarray(jax.random.bernoulli(jax.random.split(chain)[1], rate or 1.0, (n,)))
+    slope = 2 * (x @ np.asarray(start) - y)[:, None] * x
+    slope *= np.minimum(1.0, 2.0 / np.linalg.norm(slope, axis=1))[:, None]
+    wanted = slope[is_in].sum(axis=0) / (rate or 1.0)
+    np.testing.assert_allclose((moved[0] - moved[1]) / 0.03, wanted, rtol=1e-9, atol=1e-9 * n)
+
+
+@pytest.mark.parametrize("rate", [None, 0.01])
+def test_no_step_holds_the_gradients_of_all_examples(rate):
+    """Of 20,000 rows and 600 weights: 12 million numbers, or a hundredth at a time."""
+    posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(600), 1.0))
+    kernel = gdp.ULA(0.01, 9, 1.0) if rate is None else gdp.SGLD(0.01, 9, 1.0, rate)
+    data = jax.ShapeDtypeStruct((20_000, 600), float), jax.ShapeDtypeStruct((20_000,), float)
+    numbers = jnp.float32(1.0), jnp.zeros(600), jax.random.split(jax.random.key(0), 1)
+    compiled = run_form.lower(posterior, kernel.plain_form(), data, *numbers).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 4e6
+
+
+def test_sample_in_parts_follows_the_whole_gradient(float64, monkeypatch):
+    """Clipped at a norm that none has, or all rows sampled and relative to the mode: plain ULA."""
+    monkeypatch.setattr(langevin, "MOST_NUMBERS", 2**7)
+    monkeypatch.setattr(langevin, "LEAST_NUMBERS", 0)
+    rng = np.random.default_rng(4)
+    n, dim = 143, 3  # shapes of this test alone
+    data = jnp.asarray(rng.normal(size=(n, dim))), jnp.asarray(rng.normal(size=n))
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(dim), 1.0))
+    assert rows_at_once(n, dim) == 42
+    kernels = (
+        gdp.ULA(1e-4, 2),
+        gdp.ULA(1e-4, 2, 1e9),
+        gdp.SGLD(1e-4, 2, sampling_rate=1.0, control_variate=True),
+    )
+    given = {"gamma": 0.5, "key": 1, "num_chains": 2, "num_warmup": 3, "num_samples": 4}
+    plain, clipped, relative = (
+        np.asarray(gdp.sample(posterior, data, sampler=kernel, **given).theta) for kernel in kernels
+    )
+    np.testing.assert_allclose(clipped, plain, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(relative, plain, rtol=1e-9, atol=1e-12)
 
 
 def test_clipping_never_lengthens_and_leaves_short_gradients(float64):

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.information import checks
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -226,6 +227,45 @@ def fixed_batch(key: PRNGKeyArray, data: PyTree, n: int, size: int, dtype: jnp.d
     rows = jax.random.randint(key, (size,), 0, n)
     chosen = jax.tree.map(lambda a: a[rows], data)
     return Batch(chosen, jnp.full((size,), n / size, dtype))
+
+
+# Numbers of examples' gradients that a step holds at once, on CPUs and on accelerators; fewer than
+# the least are not worth a loop.
+MOST_NUMBERS, MOST_NUMBERS_OF_A_GPU, LEAST_NUMBERS = 2**18, 2**26, 2**16
+
+
+def rows_at_once(n: int, dim: int, rate: float = 1.0) -> int:
+    """Rows of a batch of about ``rate n`` that are summed at once; ``n``: no loop is worth it."""
+    most = MOST_NUMBERS_OF_A_GPU if is_accelerator(target_platform()) else MOST_NUMBERS
+    mean = rate * n  # few batches are four standard deviations larger
+    size = min(math.ceil(mean + 4 * math.sqrt(mean)), max(1, most // dim))
+    return size if n * dim > LEAST_NUMBERS and size < n else n
+
+
+def in_parts(
+    of: Callable[[Batch], Float[Array, " dim"]], batch: Batch, size: int
+) -> Float[Array, " dim"]:
+    """Sum over a batch, ``size`` of its rows at a time; those that weigh nothing are left out.
+
+    So that a small sample of many examples costs what is in it, and whatever its size all of it is
+    summed.
+    """
+    n = batch.weight.shape[0]
+    if size >= n:
+        return of(batch)
+    upto = jnp.cumsum(batch.weight > 0)  # rows in it, up to each
+
+    def add(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        done, total = carry
+        numbers = done + 1 + jnp.arange(size)
+        rows = jnp.minimum(jnp.searchsorted(upto, numbers), n - 1)
+        weight = jnp.where(numbers <= upto[-1], batch.weight[rows], 0.0)
+        part = Batch(jax.tree.map(lambda a: a[rows], batch.data), weight)
+        return done + size, total + of(part)
+
+    shape = jax.eval_shape(of, batch)
+    begin = jnp.zeros((), upto.dtype), jnp.zeros(shape.shape, shape.dtype)
+    return jax.lax.while_loop(lambda carry: carry[0] < upto[-1], add, begin)[1]
 
 
 ClipBy = Literal["example", "array"]
@@ -506,7 +546,7 @@ class SGLD(Unadjusted):
         As in `gibbs_dp.ULA`.
     sampling_rate
         Every example enters a minibatch with this probability, in (0, 1]: what the privacy
-        accountant is for. It costs a pass over all examples.
+        accountant is for. A step costs what the examples in it cost.
     batch_size
         Instead: examples per minibatch, drawn with replacement. By default 32, or all where there
         are fewer.
