@@ -1,7 +1,7 @@
 """Private networks: states of one private chain against DP-SGD, at the same budgets.
 
     pip install jax-privacy
-    python benchmarks/private_networks.py      # half an hour on two cores; --quick for a look
+    python benchmarks/private_networks.py      # an hour on two cores; --quick for a look
 
 A network with one hidden layer on scikit-learn's digits and two made tables of 20,000 rows, at
 epsilon 1, 3 and 8 and a delta of 1e-5 under add/remove, whole trajectories, by dp-accounting's
@@ -9,13 +9,14 @@ privacy loss distribution. Ours is `gibbs_dp.release` of 20 states of one chain,
 its last state alone, and the average of their probabilities. DP-SGD is jax-privacy's clipped
 gradients with Poisson batches and its own noise, from a random start, its last state and the same
 average. Both have the same rate, steps, clip and noise multiplier, and the one number that is left,
-ours the step and theirs the learning rate, is the best of five on a table that is in no result; or,
+ours the step and theirs the learning rate, is the best of six on a table that is in no result; or,
 "in hindsight", on the very rows that judge, which nobody can.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import math
 import tempfile
@@ -33,8 +34,8 @@ import gibbs_dp as gdp
 from gibbs_dp.privacy.chain import subsampled_epsilon
 
 EPSILONS, DELTA, HIDDEN, CLIP = (1.0, 3.0, 8.0), 1e-5, 32, 1.0
-NUM_STEPS, NUM_KEPT, THINNING = 400, 20, 10
-STEPS, RATES = (6e-5, 2e-4, 6e-4, 2e-3, 6e-3), (1.0, 2.0, 4.0, 8.0, 16.0)
+NUM_KEPT = 20
+STEPS, RATES = (2e-5, 6e-5, 2e-4, 6e-4, 2e-3, 6e-3), (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 TRIAL = 1_000  # seeds of the table that the step and the learning rate are chosen on
 
 
@@ -50,6 +51,16 @@ class Rows(NamedTuple):
     def rate(self):
         """Share of the rows that a step sees: some 250 of them, or a tenth if that is less."""
         return min(0.1, 250 / len(self.x))
+
+    @property
+    def num_steps(self):
+        """Of a run: every row is seen some 30 times."""
+        return 400 if len(self.x) < 5_000 else 2_000
+
+    @property
+    def thinning(self):
+        """Steps between the states that are kept, which fill the second half of a run."""
+        return self.num_steps // (2 * NUM_KEPT)
 
 
 def digits(seed):
@@ -98,9 +109,9 @@ def crosses(count, rng):
 TABLES = {"digits": digits, "rings": made(rings), "clouds": made(clouds)}
 
 
-def zeros(rows):
+def zeros(num_columns, num_classes):
     """Zeros of the network's shapes."""
-    sizes = rows.x.shape[1], HIDDEN, int(rows.y.max()) + 1
+    sizes = num_columns, HIDDEN, num_classes
     return [{"w": jnp.zeros((a, b)), "b": jnp.zeros(b)} for a, b in itertools.pairwise(sizes)]
 
 
@@ -115,6 +126,14 @@ def cross_entropy(params, z):
     return -log_probabilities(params, z[0])[z[1]]
 
 
+@functools.cache
+def posterior_of(num_columns, num_classes):
+    """Cross-entropy and a standard normal prior; one object, whose programs are compiled once."""
+    prior = gdp.priors.normal_like(zeros(num_columns, num_classes))
+    return gdp.GibbsPosterior(cross_entropy, prior)
+
+
+@functools.cache
 def noise_for(epsilon, rate, num_steps):
     """Noise multiplier of a run that meets the budget."""
 
@@ -125,15 +144,15 @@ def noise_for(epsilon, rate, num_steps):
     return math.exp(brentq(excess, math.log(0.3), math.log(100.0), xtol=1e-3)) * 1.001
 
 
-def ours(rows, epsilon, step, seed, num_steps):
+def ours(rows, epsilon, step, seed):
     """States of one private chain, stacked."""
     del seed  # releases take their randomness from the operating system
-    noise = noise_for(epsilon, rows.rate, num_steps)
-    kernel = gdp.SGLD(step, num_steps=num_steps, clip=CLIP, sampling_rate=rows.rate)
+    noise = noise_for(epsilon, rows.rate, rows.num_steps)
+    kernel = gdp.SGLD(step, num_steps=rows.num_steps, clip=CLIP, sampling_rate=rows.rate)
     reach = float(np.linalg.norm(np.concatenate([rows.x, rows.x_test]), axis=1).max())
     with tempfile.TemporaryDirectory() as folder:
         released = gdp.release(
-            gdp.GibbsPosterior(cross_entropy, gdp.priors.normal_like(zeros(rows))),
+            posterior_of(rows.x.shape[1], int(rows.y.max()) + 1),
             (rows.x, rows.y),
             n=len(rows.x),
             domain=gdp.Domain(x_bound=reach),
@@ -141,7 +160,9 @@ def ours(rows, epsilon, step, seed, num_steps):
             delta=DELTA,
             num_draws=NUM_KEPT,
             method=gdp.privacy.ChainDraw(
-                kernel, gamma=rows.rate * math.sqrt(2 / step) / (CLIP * noise), thinning=THINNING
+                kernel,
+                gamma=rows.rate * math.sqrt(2 / step) / (CLIP * noise),
+                thinning=rows.thinning,
             ),
             ledger=gdp.Ledger.create(
                 Path(folder) / "ledger", epsilon=20.0, delta=1e-4, adjacency="add-remove"
@@ -152,12 +173,12 @@ def ours(rows, epsilon, step, seed, num_steps):
     return released.theta
 
 
-def dp_sgd(rows, epsilon, rate, seed, num_steps):
+def dp_sgd(rows, epsilon, rate, seed):
     """States of DP-SGD, stacked: jax-privacy's clipped gradients, Poisson batches, its noise."""
     import jax_privacy
     from jax_privacy import batch_selection, noise_addition
 
-    noise = noise_for(epsilon, rows.rate, num_steps)
+    noise = noise_for(epsilon, rows.rate, rows.num_steps)
     rng = np.random.default_rng(seed)
     params = jax.tree.map(
         lambda a: (
@@ -165,7 +186,7 @@ def dp_sgd(rows, epsilon, rate, seed, num_steps):
             if a.ndim == 2
             else a
         ),
-        zeros(rows),
+        zeros(rows.x.shape[1], int(rows.y.max()) + 1),
     )
     clipped = jax_privacy.clipped_grad(
         lambda params, x, y: cross_entropy(params, (x[0], y[0])), l2_clip_norm=CLIP,
@@ -184,14 +205,15 @@ def dp_sgd(rows, epsilon, rate, seed, num_steps):
         return jax.tree.map(lambda p, g: p - rate * g / size, params, noisy), state
 
     batches = batch_selection.CyclicPoissonSampling(
-        sampling_prob=rows.rate, iterations=num_steps
+        sampling_prob=rows.rate, iterations=rows.num_steps
     ).batch_iterator(len(rows.x), rng=seed)
     state, kept = privatizer.init(params), []
     for index, chosen in enumerate(batches):
         padded = np.full(most, -1)
         padded[: min(len(chosen), most)] = chosen[:most]
         params, state = step(params, state, rows.x[padded], rows.y[padded], padded < 0)
-        if (num_steps - 1 - index) % THINNING == 0 and num_steps - 1 - index < NUM_KEPT * THINNING:
+        left = rows.num_steps - 1 - index
+        if left % rows.thinning == 0 and left < NUM_KEPT * rows.thinning:
             kept.append(params)
     return jax.tree.map(lambda *a: jnp.stack(a), *kept)
 
@@ -217,29 +239,28 @@ def judged(states, rows):
     return found
 
 
-def best_settings(epsilons, num_steps):
-    """Choose the step and the learning rate for every budget on a table of its own."""
+def best_settings(table, epsilons):
+    """Choose the step and the learning rate for every budget on another table of that length."""
     found = {}
-    for name, (method, grid) in METHODS.items():
-        for epsilon in epsilons:
-            losses = []
-            for setting in grid:
-                rows = made(crosses, 5_000)(TRIAL)
-                seen = judged(method(rows, epsilon, setting, TRIAL, num_steps), rows)
-                losses.append(seen["last"]["log loss"])
-            found[name, epsilon] = grid[int(np.argmin(losses))]
-            print(f"{name}, epsilon {epsilon:g}: {found[name, epsilon]:g}", flush=True)
+    rows = made(crosses, len(TABLES[table](0).x))(TRIAL)
+    for (name, (method, grid)), epsilon in itertools.product(METHODS.items(), epsilons):
+        losses = [
+            judged(method(rows, epsilon, setting, TRIAL), rows)["last"]["log loss"]
+            for setting in grid
+        ]
+        found[name, epsilon] = grid[int(np.argmin(losses))]
+        print(f"{name}, epsilon {epsilon:g}: {found[name, epsilon]:g}", flush=True)
     return found
 
 
-def measure(table, num_seeds, epsilons, settings, num_steps):
+def measure(table, num_seeds, epsilons):
     """Rows of one table: means over seeds, and their standard errors."""
-    out = []
+    out, settings = [], best_settings(table, epsilons)
     for epsilon, (name, (method, grid)) in itertools.product(epsilons, METHODS.items()):
         seen = {setting: [] for setting in grid}
         for setting, seed in itertools.product(grid, range(num_seeds)):
             rows = TABLES[table](seed)
-            seen[setting].append(judged(method(rows, epsilon, setting, seed, num_steps), rows))
+            seen[setting].append(judged(method(rows, epsilon, setting, seed), rows))
         for which in ("last", "average"):
 
             def loss(setting, which=which, seen=seen):
@@ -276,12 +297,11 @@ def main():
     tables, seeds, epsilons = parsed.tables, parsed.seeds, EPSILONS
     if parsed.quick:
         tables, seeds, epsilons = ["digits"], 1, (8.0,)
-    settings = best_settings(epsilons, NUM_STEPS)
     rows = machine.rows_of_others("private_networks", "table", tables, parsed.out)
-    told = {f"{name}, epsilon {epsilon:g}": value for (name, epsilon), value in settings.items()}
+    settings = {"ours: steps": STEPS, "DP-SGD: learning rates": RATES, "delta": DELTA}
     for table in tables:
-        rows += measure(table, seeds, epsilons, settings, NUM_STEPS)
-        path = machine.save("private_networks", rows, told, parsed.out)
+        rows += measure(table, seeds, epsilons)
+        path = machine.save("private_networks", rows, settings, parsed.out)
     machine.show(rows)
     print("saved", path)
 

@@ -212,7 +212,7 @@ def test_the_gaussian_mean_within_its_error_bar():
     )
     truth = exact_gamma(0.05 / m, 20)
     assert abs(found.gamma - truth) < 4 * found.gamma_se
-    assert 0.005 < found.gamma_se / found.gamma < 0.2
+    assert 0.0005 < found.gamma_se / found.gamma < 0.2
     assert found.value == pytest.approx(0.05, rel=0.02)
 
 
