@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from claims_case import Case, epsilon_of_mu, patched
+from claims_case import Case, Copy, epsilon_of_mu, patched
 from claims_release import BLOCK, DELTA, FLOAT, TOO_LARGE, released
 from lower_bounds import Runs
 
@@ -25,18 +26,19 @@ UNIT = gdp.Domain(x_bound=1.0)
 NORMAL = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 1.0))
 
 
-def hotter(module: Any, factor: float) -> AbstractContextManager[Any]:
-    """Copy of a file whose chains run at a gamma that much too large."""
-    real = module.run_langevin
+def otherwise(factor: float = 1.0, **settings: float) -> AbstractContextManager[Any]:
+    """Copy whose chains run at a gamma that much too large, or with other settings."""
+    real = methods.run_langevin
 
-    def run(*args: Any, gamma: float, **options: Any) -> Any:
-        return real(*args, gamma=factor * gamma, **options)
+    def run(*args: Any, gamma: float, kernel: Any, **options: Any) -> Any:
+        changed = replace(kernel, **settings)
+        return real(*args, gamma=factor * gamma, kernel=changed, **options)
 
-    return patched((module, "run_langevin", run))()
+    return patched((methods, "run_langevin", run))()
 
 
-WARMER: dict[str, Any] = {"weaker": partial(hotter, methods)}
-GAMMA = {"gamma x 8": partial(hotter, methods, TOO_LARGE)}
+WARMER: dict[str, Any] = {"weaker": otherwise}
+GAMMA = {"gamma x 8": partial(otherwise, TOO_LARGE)}
 
 
 def chains(
@@ -82,6 +84,7 @@ def case(
     kernel: gdp.ULA,
     gamma: float,
     num_draws: int = 1,
+    broken: Mapping[str, Copy] = GAMMA,
 ) -> Case:
     """Make a case of full-batch chains, which have Gaussian DP."""
     mu = privacy.chain_guarantee(
@@ -106,7 +109,7 @@ def case(
         words,
         epsilon_of_mu(mu, DELTA),
         together,
-        GAMMA,
+        broken,
         delta=DELTA,
         mu=mu,
         **WARMER,
@@ -161,7 +164,38 @@ def cases() -> Iterator[Case]:
         gdp.ULA(0.05, 4, clip=1.0),
         0.5,
     )
+    yield network()
     yield minibatches()
+
+
+def network() -> Case:
+    """Weights and offsets of a small network, from zero; a target far from what it predicts."""
+
+    def loss(theta: Any, z: Any) -> Any:
+        hidden = jnp.tanh(theta["in"] * z[0] + theta["offsets"])
+        return (jnp.dot(hidden, theta["out"]) + theta["offset"] - 9.0 * z[1]) ** 2
+
+    sizes = {"in": 3, "offsets": 3, "out": 3, "offset": 1}
+    prior = {name: dist.Normal(jnp.zeros(size), 100.0) for name, size in sizes.items()}
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.Declared(lambda theta, z: jnp.sum(loss(theta, z))), prior
+    )
+    tables = tuple((np.array([[1.0], [0.0]]), np.array([y, 0.0])) for y in (1.0, -1.0))
+    step, clip = 0.05, 1.0
+    return case(
+        "chain, a network",
+        "a target against its opposite; 4 clipped steps of 10 weights",
+        posterior,
+        tables,  # type: ignore[arg-type]
+        gdp.Domain(x_bound=1.0, y_range=(-1.0, 1.0)),
+        gdp.ULA(step, 4, clip=clip),
+        0.5,
+        broken={
+            "without a clip": partial(otherwise, clip=1e3 * clip),
+            # Four times the gradient with a quarter of the step: half the noise, the same drift.
+            "half the noise": partial(otherwise, 4.0, step_size=step / 4),
+        },
+    )
 
 
 def minibatches() -> Case:

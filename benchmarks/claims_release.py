@@ -60,8 +60,8 @@ def released(
     with tempfile.TemporaryDirectory() as folder:
         ledger = gdp.Ledger.create(Path(folder) / "ledger", adjacency=adjacency, **budget)
         found = call(data=data, ledger=ledger, adjacency=adjacency, **options)
-    theta = np.asarray(found.theta, np.float64)
-    return theta.reshape(len(theta), -1)
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(found.theta)]
+    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
 def exact(
