@@ -18,6 +18,7 @@ from lower_bounds import Runs
 
 import gibbs_dp as gdp
 from gibbs_dp import privacy
+from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.privacy import chain as guarantees
 from gibbs_dp.privacy.releases import methods
 
@@ -154,18 +155,23 @@ def cases() -> Iterator[Case]:
     )
     # A loss that is not convex, on a line without a prior to speak of: the steps add up.
     wave = gdp.losses.Declared(lambda theta, z: 3.0 * z * jnp.sin(theta[0]))
+    waves = PAIR[0][:, 0], PAIR[1][:, 0]
     flat = gdp.GibbsPosterior(wave, dist.Normal(jnp.zeros(1), 100.0))
     yield case(
         "chain, composition of clipped steps",
         f"{opposite}; 4 steps along a clipped wave",
         flat,
-        (PAIR[0][:, 0], PAIR[1][:, 0]),
+        waves,
         UNIT,
         gdp.ULA(0.05, 4, clip=1.0),
         0.5,
     )
     yield network()
-    yield minibatches()
+    added = np.array([[1.0], [0.0]]), np.array([[0.0]])
+    name = "chain, minibatches"
+    yield minibatches(name, "a row added to another", NORMAL, added, "add-remove")
+    # Along the wave steps add up; at eight times the gamma those of a distance swing back.
+    yield minibatches(f"{name}, replaced", opposite, flat, waves, "replace-one")
 
 
 def network() -> Case:
@@ -198,16 +204,21 @@ def network() -> Case:
     )
 
 
-def minibatches() -> Case:
-    """SGLD on Poisson samples, add-remove; the accountant is asked once for each setting."""
+def minibatches(
+    name: str,
+    words: str,
+    posterior: gdp.GibbsPosterior,
+    tables: tuple[Any, Any],
+    adjacency: Adjacency,
+) -> Case:
+    """SGLD on Poisson samples; the accountant is asked once for each setting."""
     delta = 0.01
     kernel = gdp.SGLD(step_size=0.1, num_steps=2, clip=1.0, sampling_rate=0.5)
     gamma = 2.0
-    tables = np.array([[1.0], [0.0]]), np.array([[0.0]])
     claim = privacy.chain_guarantee(
-        NORMAL, kernel, gamma=gamma, n=2, adjacency="add-remove", domain=UNIT, delta=delta
+        posterior, kernel, gamma=gamma, n=2, adjacency=adjacency, domain=UNIT, delta=delta
     )
-    inner = chains(NORMAL, tables, UNIT, kernel, gamma, "add-remove", block=BLOCK, delta=delta, n=2)
+    inner = chains(posterior, tables, UNIT, kernel, gamma, adjacency, block=BLOCK, delta=delta, n=2)
     asked = patched((guarantees, "subsampled_epsilon", cache(guarantees.subsampled_epsilon)))
 
     def run(count: int) -> tuple[Runs, Runs]:
@@ -215,9 +226,9 @@ def minibatches() -> Case:
             return inner(count)
 
     return Case(
-        "chain, minibatches",
+        name,
         "gibbs_dp.privacy.ChainDraw, SGLD",
-        "a row added to another; 2 steps at rate 0.5",
+        f"{words}; 2 steps at rate 0.5",
         claim.epsilon,
         run,
         GAMMA,

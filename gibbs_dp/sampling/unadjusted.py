@@ -27,6 +27,7 @@ from gibbs_dp.sampling.kernels.langevin import (
     SGLD,
     ULA,
     Batch,
+    Parts,
     PlainForm,
     ULAState,
     Unadjusted,
@@ -35,9 +36,9 @@ from gibbs_dp.sampling.kernels.langevin import (
     fixed_batch,
     in_parts,
     loss_gradient,
+    parts_of,
     poisson_batch,
     prior_gradient,
-    rows_at_once,
     ula_init,
     ula_step,
 )
@@ -276,7 +277,9 @@ def _gradient(
     is_relative = isinstance(kernel, SGLD) and kernel.control_variate
     rate = kernel.sampling_rate if isinstance(kernel, SGLD) else None
     # Where nothing is clipped, one backward pass serves all.
-    size = n if kernel.clip is None and rate is None else rows_at_once(n, center.size, rate or 1.0)
+    parts = Parts(n, n)
+    if kernel.clip is not None or rate is not None:
+        parts = parts_of(n, center.size, rate or 1.0)
 
     def batch(key: PRNGKeyArray) -> Batch:
         if not isinstance(kernel, SGLD):
@@ -290,7 +293,7 @@ def _gradient(
             found = loss_gradient(posterior, u, part, kernel.clip, kernel.clip_by)
             return found - loss_gradient(posterior, center, part, None) if is_relative else found
 
-        found = in_parts(of, chosen, size)
+        found = in_parts(of, chosen, parts)
         return anchor + found if is_relative else found
 
     def gradient(key: PRNGKeyArray, v: Vector) -> Vector:
@@ -421,7 +424,9 @@ def run_form(
     n, between = num_examples(data), (form.num_kept - 1) * form.thinning
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
     # Where nothing is clipped, one backward pass serves all.
-    size = n if form.clip is None else rows_at_once(n, flat.dim, form.sampling_rate or 1.0)
+    parts = Parts(n, n)
+    if form.clip is not None:
+        parts = parts_of(n, flat.dim, form.sampling_rate or 1.0)
 
     def chain(key: PRNGKeyArray) -> Float[Array, "kept dim"]:
         def one(index: Array, state: ULAState) -> ULAState:
@@ -435,7 +440,7 @@ def run_form(
                 def of(part: Batch) -> Float[Array, " dim"]:
                     return loss_gradient(flat, theta, part, form.clip, form.clip_by)
 
-                return gamma * in_parts(of, batch, size) + pull(theta)
+                return gamma * in_parts(of, batch, parts) + pull(theta)
 
             moved = ula_step(noise_key, state, gradient, form.step_size)
             return ULAState(project(posterior.prior, moved.position))

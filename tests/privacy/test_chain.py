@@ -12,6 +12,7 @@ import pytest
 from dp_accounting import pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
@@ -22,9 +23,10 @@ from gibbs_dp.sampling.kernels import langevin
 from gibbs_dp.sampling.kernels.langevin import (
     LEAST_NUMBERS,
     Batch,
+    Parts,
     example_gradients,
     in_parts,
-    rows_at_once,
+    parts_of,
 )
 from gibbs_dp.sampling.unadjusted import run_form, run_langevin
 
@@ -110,7 +112,18 @@ def test_a_batch_in_parts_is_summed_whole(n, size, seed):
         return jnp.sum(jnp.where(part.weight > 0, part.data, 0.0) * part.weight)[None]
 
     wanted = np.sum(np.where(weight > 0, x, 0.0) * weight)
-    assert float(in_parts(of, batch, size)[0]) == wanted  # of whole numbers, exactly
+    found = in_parts(of, batch, Parts(size, int(rng.integers(0, n + 1))))
+    assert float(found[0]) == wanted  # of whole numbers, exactly
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.02, 0.3])
+def test_steps_are_made_for_any_sample_but_one_in_a_billion(rate):
+    """By the exact tail, so that the time of a step depends on a sample's size no more often."""
+    for n in (2_000, 50_000):
+        size, least = parts_of(n, 1000, rate)
+        assert size <= least
+        assert stats.binom.sf(least, n, rate) < 1e-9
+        assert least < 3 * rate * n + 40
 
 
 @pytest.mark.parametrize("n", [1000, 9000])
@@ -120,7 +133,8 @@ def test_a_step_follows_the_clipped_gradients_of_its_sample(n, rate, float64):
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(n, 8)), rng.normal(size=n)
     posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(8), 1.0))
-    assert (rows_at_once(n, 8, rate or 1.0) < n) == (n * 8 > LEAST_NUMBERS and rate is not None)
+    is_in_parts = parts_of(n, 8, rate or 1.0).size < n
+    assert is_in_parts == (n * 8 > LEAST_NUMBERS and rate is not None)
     kernel = gdp.ULA(0.01, 1, 2.0) if rate is None else gdp.SGLD(0.01, 1, 2.0, rate)
     start, key = jnp.asarray(rng.normal(size=8)), jax.random.key(5)
     moved = [
@@ -154,7 +168,7 @@ def test_sample_in_parts_follows_the_whole_gradient(float64, monkeypatch):
     n, dim = 143, 3  # shapes of this test alone
     data = jnp.asarray(rng.normal(size=(n, dim))), jnp.asarray(rng.normal(size=n))
     posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(dim), 1.0))
-    assert rows_at_once(n, dim) == 42
+    assert parts_of(n, dim) == (42, n)
     kernels = (
         gdp.ULA(1e-4, 2),
         gdp.ULA(1e-4, 2, 1e9),
@@ -347,10 +361,62 @@ def test_sgld_is_the_subsampled_gaussian_mechanism():
     found = chain_guarantee(LOGISTIC, kernel, gamma=gamma, **three | {"num_draws": 1})
     whole = subsampled_epsilon(noise, 1.0, num_steps=5, delta=1e-5)
     assert found.epsilon < 0.5 * whole  # subsampling amplifies
-    with pytest.raises(ValueError, match="add-remove"):
-        chain_guarantee(
-            LOGISTIC, kernel, gamma=1.0, n=9, adjacency="replace-one", domain=UNIT, delta=1e-5
-        )
+    replaced = chain_guarantee(
+        LOGISTIC, kernel, gamma=gamma, n=100, adjacency="replace-one", domain=UNIT, delta=1e-5
+    )
+    assert replaced.adjacency == "replace-one"
+    theirs = subsampled_epsilon(noise, 0.2, num_steps=5, delta=1e-5, adjacency="replace-one")
+    assert replaced.epsilon == pytest.approx(theirs, rel=1e-5)
+
+
+def mixtures(x, sigma, rate):
+    """Densities of a step with an example at 1 and at -1."""
+    none, plus, minus = (stats.norm.pdf(x, m, sigma) for m in (0.0, 1.0, -1.0))
+    return (1 - rate) * none + rate * plus, (1 - rate) * none + rate * minus
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.1), (0.7, 0.5), (3.0, 1.0)])
+def test_a_replaced_example_has_the_two_sided_mixtures(sigma, rate):
+    """One and two steps by quadrature on a fine grid, all steps sampled in closed form."""
+    x, width = np.linspace(-1 - 8 * sigma, 1 + 8 * sigma, 2401, retstep=True)
+    p, q = mixtures(x, sigma, rate)
+    for delta in (1e-2, 1e-4):
+        given = {"delta": delta, "adjacency": "replace-one"}
+        found = subsampled_epsilon(sigma, rate, num_steps=1, **given)
+        exact = np.maximum(p - math.exp(found) * q, 0).sum() * width
+        assert exact == pytest.approx(delta, rel=2e-3)
+        found = subsampled_epsilon(sigma, rate, num_steps=2, **given)
+        pair = np.maximum(np.outer(p, p) - math.exp(found) * np.outer(q, q), 0)
+        assert pair.sum() * width**2 == pytest.approx(delta, rel=3e-3)
+        if rate == 1.0:
+            mu = 2 * math.sqrt(2) / sigma
+            assert GaussianDP(mu).delta(found, 1) == pytest.approx(delta, rel=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.tuples(st.floats(0, 1), st.floats(0, 6.3)),
+    second=st.tuples(st.floats(0, 1), st.floats(0, 6.3)),
+    sigma=st.floats(0.5, 3.0),
+    rate=st.floats(0.01, 1.0),
+    eps=st.floats(0.0, 4.0),
+)
+def test_no_replacement_is_worse_than_the_opposite(first, second, sigma, rate, eps):
+    """In a plane, by quadrature, at every level of the hockey stick."""
+    x, width = np.linspace(-1 - 6 * sigma, 1 + 6 * sigma, 321, retstep=True)
+    a, b = np.meshgrid(x, x)
+
+    def law(radius, angle):
+        at = radius * math.cos(angle), radius * math.sin(angle)
+        none = np.exp(-(a**2 + b**2) / (2 * sigma**2))
+        there = np.exp(-((a - at[0]) ** 2 + (b - at[1]) ** 2) / (2 * sigma**2))
+        return ((1 - rate) * none + rate * there) / (2 * math.pi * sigma**2)
+
+    stick = np.maximum(law(*first) - math.exp(eps) * law(*second), 0).sum() * width**2
+    fine, step = np.linspace(-1 - 8 * sigma, 1 + 8 * sigma, 4001, retstep=True)
+    p, q = mixtures(fine, sigma, rate)
+    worst = np.maximum(p - math.exp(eps) * q, 0).sum() * step
+    assert stick <= worst + 2e-5
 
 
 SUBSAMPLED = gdp.SGLD(step_size=0.02, num_steps=50, clip=0.5, sampling_rate=0.2)

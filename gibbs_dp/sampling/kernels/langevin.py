@@ -232,28 +232,41 @@ def fixed_batch(key: PRNGKeyArray, data: PyTree, n: int, size: int, dtype: jnp.d
 # Numbers of examples' gradients that a step holds at once, on CPUs and on accelerators; fewer than
 # the least are not worth a loop.
 MOST_NUMBERS, MOST_NUMBERS_OF_A_GPU, LEAST_NUMBERS = 2**18, 2**26, 2**16
+# Log of one over the probability that a Poisson sample is larger than what steps are made for.
+RARELY = math.log(1e9)
 
 
-def rows_at_once(n: int, dim: int, rate: float = 1.0) -> int:
-    """Rows of a batch of about ``rate n`` that are summed at once; ``n``: no loop is worth it."""
+class Parts(NamedTuple):
+    """How the gradients of a batch are summed."""
+
+    size: int  # rows at once
+    # Rows that are looked at, in the batch or not, so that the time tells nothing of a sample.
+    least: int
+
+
+def parts_of(n: int, dim: int, rate: float = 1.0) -> Parts:
+    """Parts of a Poisson sample of ``n`` rows, or of all; one where no loop is worth it."""
     most = MOST_NUMBERS_OF_A_GPU if is_accelerator(target_platform()) else MOST_NUMBERS
-    mean = rate * n  # few batches are four standard deviations larger
-    size = min(math.ceil(mean + 4 * math.sqrt(mean)), max(1, most // dim))
-    return size if n * dim > LEAST_NUMBERS and size < n else n
+    mean = rate * n
+    reach = math.sqrt(2 * mean * (1 - rate) * RARELY) + 2 / 3 * RARELY  # Bernstein's inequality
+    least = min(n, math.ceil(mean + reach))
+    size = min(least, max(1, most // dim))
+    return Parts(size, least) if n * dim > LEAST_NUMBERS and size < n else Parts(n, n)
 
 
 def in_parts(
-    of: Callable[[Batch], Float[Array, " dim"]], batch: Batch, size: int
+    of: Callable[[Batch], Float[Array, " dim"]], batch: Batch, parts: Parts
 ) -> Float[Array, " dim"]:
-    """Sum over a batch, ``size`` of its rows at a time; those that weigh nothing are left out.
+    """Sum over a batch part by part, without rows that weigh nothing.
 
-    So that a small sample of many examples costs what is in it, and whatever its size all of it is
-    summed.
+    So that a small sample of many examples costs what it may hold, and all of it is summed
+    whatever its size.
     """
-    n = batch.weight.shape[0]
+    n, size = batch.weight.shape[0], parts.size
     if size >= n:
         return of(batch)
     upto = jnp.cumsum(batch.weight > 0)  # rows in it, up to each
+    wanted = jnp.maximum(upto[-1], parts.least)
 
     def add(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         done, total = carry
@@ -265,7 +278,7 @@ def in_parts(
 
     shape = jax.eval_shape(of, batch)
     begin = jnp.zeros((), upto.dtype), jnp.zeros(shape.shape, shape.dtype)
-    return jax.lax.while_loop(lambda carry: carry[0] < upto[-1], add, begin)[1]
+    return jax.lax.while_loop(lambda carry: carry[0] < wanted, add, begin)[1]
 
 
 ClipBy = Literal["example", "array"]
@@ -546,7 +559,7 @@ class SGLD(Unadjusted):
         As in `gibbs_dp.ULA`.
     sampling_rate
         Every example enters a minibatch with this probability, in (0, 1]: what the privacy
-        accountant is for. A step costs what the examples in it cost.
+        accountant is for. A step costs what a large sample of that rate would cost.
     batch_size
         Instead: examples per minibatch, drawn with replacement. By default 32, or all where there
         are fewer.
