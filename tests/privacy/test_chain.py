@@ -349,6 +349,29 @@ def test_states_of_one_chain_are_released_and_charged_once(tmp_path):
         )
 
 
+@pytest.mark.parametrize("clip_by", ["example", "array"])
+def test_an_example_without_a_gradient_cannot_end_a_private_chain(tmp_path, clip_by):
+    """The distance from a point has none there: whether one row is at the start must not tell."""
+
+    def distance(theta, z):
+        return jnp.sqrt(jnp.sum((z - theta) ** 2))
+
+    posterior = gdp.GibbsPosterior(distance, dist.Normal(jnp.zeros(2), 1.0))
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=9.0, delta=1e-3)
+    out = gdp.release(
+        posterior,
+        np.asarray([[1.0, 1.0], [0.0, 0.0]]),
+        n=9,
+        domain=gdp.Domain(x_bound=2.0),
+        adjacency="add-remove",
+        ledger=ledger,
+        delta=1e-5,
+        method=ChainDraw(gdp.ULA(1e-3, 20, clip=1.0, clip_by=clip_by), gamma=0.1),
+        accept="float-arithmetic",
+    )
+    assert np.isfinite(out.theta).all()
+
+
 def test_one_sgld_step_has_the_right_mean_and_variance():
     """Poisson sampling and noise of one step, against the sums (4 standard errors)."""
     data = jnp.asarray([[0.9], [-0.3], [0.5], [0.8]])
