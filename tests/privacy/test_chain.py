@@ -18,7 +18,7 @@ from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP
-from gibbs_dp.sampling.kernels.langevin import example_gradients
+from gibbs_dp.sampling.kernels.langevin import example_gradients, poisson_batch
 from gibbs_dp.sampling.unadjusted import run_langevin
 
 UNIT = gdp.Domain(x_bound=1.0)
@@ -370,6 +370,17 @@ def test_an_example_without_a_gradient_cannot_end_a_private_chain(tmp_path, clip
         accept="float-arithmetic",
     )
     assert np.isfinite(out.theta).all()
+
+
+def test_rows_enter_a_minibatch_as_seldom_as_is_accounted_for():
+    """Of 2e7 rows at a rate of 1e-9 there are 0.02; at the smallest of 23 bits, 2.4."""
+
+    @jax.jit
+    def count(key):
+        batch = poisson_batch(key, jnp.zeros((10**7, 1)), 10**7, 1e-9, jnp.dtype("float32"))
+        return jnp.sum(batch.weight > 0)
+
+    assert sum(int(count(key)) for key in jax.random.split(jax.random.key(0))) == 0
 
 
 def test_one_sgld_step_has_the_right_mean_and_variance():
