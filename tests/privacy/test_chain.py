@@ -1,5 +1,6 @@
 """Guarantees of the chain that is run, against exact laws of quadratics and dp-accounting."""
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling.kernels.langevin import example_gradients, poisson_batch
 from gibbs_dp.sampling.unadjusted import run_langevin
 
@@ -272,6 +273,22 @@ def test_sgld_is_the_subsampled_gaussian_mechanism():
         chain_guarantee(
             LOGISTIC, kernel, gamma=1.0, n=9, adjacency="replace-one", domain=UNIT, delta=1e-5
         )
+
+
+def test_noise_that_promises_nothing_is_refused_before_it_takes_minutes_and_gigabytes():
+    given = {"gamma": 50.0, "n": 100, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5}
+    for kernel in (gdp.SGLD(1e-3, 1, 50.0, 0.2), gdp.SGLD(1e-3, 10**9, 1.0, 0.2)):
+        with pytest.raises(ValueError, match=r"kernel: noise of .* epsilon of hundreds"):
+            chain_guarantee(LOGISTIC, kernel, **given)
+    found = subsampled_epsilon(0.05, 1.0, num_steps=1, delta=1e-5)  # on a coarser grid
+    exact = epsilon_at(GaussianDP(1 / 0.05), 1e-5, 1)
+    assert found == pytest.approx(exact, rel=1e-5)
+    assert found > exact * (1 - 1e-9)
+
+
+def test_a_rate_of_one_may_be_a_whole_number():
+    batch = inspect.unwrap(poisson_batch)  # the tests' types refuse it
+    assert (batch(jax.random.key(0), jnp.zeros(5), 5, 1, jnp.dtype("float32")).weight == 1).all()
 
 
 SUBSAMPLED = gdp.SGLD(step_size=0.02, num_steps=50, clip=0.5, sampling_rate=0.2)

@@ -218,7 +218,7 @@ def everything(data: PyTree, n: int, dtype: jnp.dtype) -> Batch:
 def poisson_batch(key: PRNGKeyArray, data: PyTree, n: int, rate: float, dtype: jnp.dtype) -> Batch:
     """Each example with probability ``rate``, weighted by its inverse; the others weigh nothing."""
     # In mode "low" no rate is below 2^-23, whatever was asked and is accounted for.
-    is_in = jax.random.bernoulli(key, rate, (n,), mode="high")
+    is_in = jax.random.bernoulli(key, float(rate), (n,), mode="high")
     return Batch(data, is_in.astype(dtype) / rate)
 
 
