@@ -384,7 +384,8 @@ class Unadjusted:
     ) -> Float[Array, ""]:
         """Step ``h`` after ``count`` steps, where the largest curvature is ``curvature``."""
         value = self._step
-        size = factor * value(count) if callable(value) else factor
+        # Optax's linear schedule to 0 ends a little below, rounded as it is.
+        size = factor * jnp.maximum(value(count), 0.0) if callable(value) else factor
         return size if self.step_size is not None else size / curvature
 
     @property
