@@ -23,7 +23,7 @@ from gibbs_dp.engine.view import GammaResult, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
 from gibbs_dp.quantities.on_average_kl import DISAGREEMENT_Z
-from gibbs_dp.quantities.registry import COLUMNS
+from gibbs_dp.quantities.registry import COLUMNS, check_own_means
 from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for
 
@@ -171,7 +171,9 @@ def dataset_values(
     """
     found: dict[str, Any] = {}
     for quantity in settings.quantities:
-        found |= quantity.means(result)
+        means = quantity.means(result)
+        check_own_means(quantity, means)
+        found |= means
     return {name: result.only_believed(values) for name, values in found.items()}
 
 

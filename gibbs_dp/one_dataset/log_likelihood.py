@@ -23,7 +23,7 @@ from gibbs_dp.one_dataset.report import (
 )
 from gibbs_dp.results.table import plain
 from gibbs_dp.sampling.as_draws import chains_of
-from gibbs_dp.sampling.diagnostics import refuse_copies
+from gibbs_dp.sampling.diagnostics import effective_draws, refuse_copies
 from gibbs_dp.sampling.draws import Draws
 
 # Draws of all chains, and of each, below which nothing is said.
@@ -153,8 +153,10 @@ def mixing(log_likelihood: Float[np.ndarray, "chain draw example"]) -> Likelihoo
     if not looked_at.shape[2]:
         return LikelihoodMixing(1.0, float(chains * draws), 1.0)
     likelihood = _varying(np.exp(some - some.max(axis=(0, 1))))
-    ess = _ess(looked_at)
-    efficiency = float(np.mean(_ess(likelihood))) / (chains * draws) if likelihood.size else 1.0
+    ess = effective_draws(looked_at)
+    efficiency = (
+        float(np.mean(effective_draws(likelihood))) / (chains * draws) if likelihood.size else 1.0
+    )
     return LikelihoodMixing(
         r_hat=float(np.max(diagnostics.split_gelman_rubin(looked_at))),
         ess_min=float(np.min(ess)),
@@ -167,10 +169,6 @@ def _varying(
 ) -> Float[np.ndarray, "chain draw varying"]:
     """Leave out what is the same in all draws of a chain: it has no effective number."""
     return np.asarray(values[:, :, (np.ptp(values, axis=1) > 0).all(axis=0)])
-
-
-def _ess(values: Float[np.ndarray, "chain draw column"]) -> Float[np.ndarray, " column"]:
-    return np.asarray(diagnostics.effective_sample_size(values), np.float64)
 
 
 LEAST_EXAMPLES = 3

@@ -25,6 +25,9 @@ from gibbs_dp.sampling.unadjusted import require_langevin
 
 # The Gaussian mechanism on Poisson samples, many times: dp-accounting's distribution.
 
+# Of mean privacy loss: what is more takes minutes and gigabytes to say nothing.
+MOST_NATS = 1000.0
+
 
 def subsampled_epsilon(
     noise_multiplier: float,
@@ -42,13 +45,22 @@ def subsampled_epsilon(
     checks.positive("noise_multiplier", noise_multiplier)
     checks.count("num_steps", num_steps)
     checks.unit_interval("delta", delta, open_left=True)
+    reach = 2.0 if adjacency == "replace-one" else 1.0
+    gap = (reach / max(noise_multiplier, 1e-3)) ** 2
+    mean = min(sampling_rate * gap / 2, sampling_rate**2 * math.expm1(min(gap, 700.0)))
+    if max(gap / 2, num_steps * mean) > MOST_NATS:
+        raise ValueError(
+            f"kernel: noise of {noise_multiplier:.3g} clips in each of {num_steps:,} steps costs "
+            "an epsilon of hundreds, which promises nothing; lower gamma or num_steps."
+        )
     pld = require("dp_accounting.pld.privacy_loss_distribution")
     # One step, convolved with itself: a list of events costs a distribution per step.
+    width = max(1e-4, 1e-6 * (gap / 2 + 10 * math.sqrt(gap)))
     replaced, removed = pld.NeighborRel.REPLACE_ONE, pld.NeighborRel.ADD_OR_REMOVE_ONE
     step = pld.from_gaussian_mechanism(
         noise_multiplier,
         sampling_prob=sampling_rate,
-        value_discretization_interval=1e-4,
+        value_discretization_interval=width,
         neighboring_relation=replaced if adjacency == "replace-one" else removed,
     )
     return float(step.self_compose(num_steps).get_epsilon_for_delta(delta))

@@ -326,7 +326,8 @@ def dataset_size(rows: int, adjacency: Adjacency, n: int | None) -> int:
 def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree:
     """Project every example on the domain, as the loss asks.
 
-    Whole labels stay whole for losses of one's own, which may take a row of scores by them.
+    Whole labels stay whole for losses of one's own, which may take a row of scores by them, and
+    are among those that JAX has.
 
     >>> import gibbs_dp as gdp, numpyro.distributions as dist
     >>> own = GibbsPosterior(lambda theta, z: theta[z[1]], dist.Normal(np.zeros(3), 1.0))
@@ -340,7 +341,10 @@ def clip_data(posterior: GibbsPosterior, data: PyTree, domain: Domain) -> PyTree
     if len(leaves) != 2 or not is_whole or leaves[1].dtype.kind not in "iu":
         return clipped
     (features, labels), structure = jax.tree.flatten(clipped)
-    return jax.tree.unflatten(structure, [features, labels.astype(leaves[1].dtype)])
+    # A record beyond them would be refused, and so tell of itself.
+    most = min(float(np.iinfo(jax.dtypes.canonicalize_dtype(np.int64)).max), 2.0**63 - 1024)
+    whole = labels.clip(-most, most).astype(leaves[1].dtype)
+    return jax.tree.unflatten(structure, [features, whole])
 
 
 # What is declared of all cells of a private table: their encoding, and which of them are absent.

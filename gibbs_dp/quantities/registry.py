@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity
 from gibbs_dp.quantities.attacker import Attacker
@@ -127,6 +129,24 @@ def _check_own(quantity: Quantity) -> None:
         ) from error
     for column in quantity.columns:
         check_own_column(column, f"learn: {kind}")
+
+
+def check_own_means(quantity: Quantity, means: Any) -> None:
+    """Refuse means of a user's quantity that would be lost, or replace those of another."""
+    if type(quantity) in _OWN:
+        return
+    names, whose = [c.name for c in quantity.columns], f"learn: {type(quantity).__name__}.means"
+    if not isinstance(means, dict) or not set(means) <= set(names):
+        raise ValueError(
+            f"{whose} returns {list(means) if isinstance(means, dict) else means!r:.60}; return a "
+            f"dict with names of its columns, {names}."
+        )
+    for name, values in means.items():
+        if np.ndim(values) != 1:
+            raise ValueError(
+                f"{whose} returns {name!r} of shape {np.shape(values)}; return one number for each "
+                "dataset."
+            )
 
 
 def check_own_column(column: Column, whose: str) -> None:

@@ -293,7 +293,7 @@ def describe(
     low, high = np.quantile(values, [0.05, 0.95], axis=(0, 1))
     sd = values.std(axis=(0, 1), ddof=1)
     moving = values.std(axis=(0, 1)) > 0
-    worth = _island_worth if is_path else _effective_draws
+    worth = _island_worth if is_path else effective_draws
     with np.errstate(invalid="ignore", divide="ignore"):
         ess, r_hat = worth(values), diagnostics.split_gelman_rubin(values)
     return {
@@ -306,16 +306,18 @@ def describe(
     }
 
 
-def _effective_draws(
+def effective_draws(
     values: Float[np.ndarray, "chain draw *batch"],
 ) -> Float[np.ndarray, " *batch"]:
     """Effective draws; of ``N``, no more than ``N log10(N)``, as Stan and ArviZ have it.
 
-    Draws that alternate are worth more than independent ones, but few show not by how much.
+    Draws that alternate are worth more than independent ones, but few show not by how much: where
+    the sum of their correlations is negative, NumPyro says a negative number.
     """
     count = values.shape[0] * values.shape[1]
     found = np.asarray(diagnostics.effective_sample_size(values), np.float64)
-    return np.minimum(found, count * np.log10(count))
+    most = count * np.log10(count)
+    return np.where(found < 0, most, np.minimum(found, most))
 
 
 def _island_worth(

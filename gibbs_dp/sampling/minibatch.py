@@ -294,6 +294,7 @@ def _check_kernel(kernel: Any) -> None:
         raise ValueError(
             f"kernel: got {type(kernel).__name__}; give gibbs_dp.StochasticLangevin(step_size=...)."
         )
+    kernel.check_schedule()
 
 
 def _gaps(cycle: Cyclical | None, count: int, thinning: int, num_samples: int) -> list[int]:

@@ -169,9 +169,9 @@ class MinibatchDraws(Result):
         """One sentence for everything that makes these draws less than they seem."""
         found = diverged(self)
         r_hat, ess = self._columns["r_hat"], self._columns["ess"]
-        if np.isfinite(r_hat).any() and not np.nanmax(r_hat) <= RHAT_LIMIT:
+        if (r_hat > RHAT_LIMIT).any():
             found.append(R_HAT(worst=float(np.nanmax(r_hat)), remedy=LONGER))
-        if np.isfinite(ess).any() and not np.nanmin(ess) >= ESS_LIMIT:
+        if (ess < ESS_LIMIT).any():
             found.append(FEW_EFFECTIVE_DRAWS(fewest=float(np.nanmin(ess)), remedy=LONGER))
         share = 0.0 if self.halved is None else self._largest_bias()
         if share > BIAS_LIMIT:

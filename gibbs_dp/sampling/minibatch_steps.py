@@ -161,8 +161,8 @@ def shapes_of_kept(
             f"keep: it cannot be evaluated at the prior's parameter, or returns no arrays "
             f"({str(error).splitlines()[0]}); write keep(theta) -> arrays, in jax.numpy."
         ) from error
-    if not jax.tree.leaves(found):
-        raise ValueError("keep: it returns no arrays; return what is to be kept of a draw.")
+    if not any(leaf.size for leaf in jax.tree.leaves(found)):
+        raise ValueError("keep: it returns no numbers; return what is to be kept of a draw.")
     return found
 
 
@@ -300,7 +300,10 @@ def source_of(
             )
         return Batches(posterior, data, positive_count("num_rows", num_rows))
     if num_rows is not None:
-        raise ValueError("num_rows: arrays have their rows; leave it out, or give batches.")
+        raise ValueError(
+            "num_rows: data is taken for arrays, which have their rows; leave it out, or give "
+            "batches that can be iterated over (iter(batches) for a list)."
+        )
     examples = as_examples(data)
     check_dataset(posterior, examples, needs_gradient=True)
     n = num_examples(examples)

@@ -67,16 +67,22 @@ def named(kept: PyTree, settings: dict[str, Any]) -> dict[str, Any]:
 def _row_type(leaves: dict[str, Any], num_chains: int, dtype: np.dtype) -> np.dtype:
     """Type of a row, from what ``[chains, ...]`` of a draw is kept."""
     for name, leaf in leaves.items():
-        if np.dtype(leaf.dtype).kind not in "biuf":
+        if getattr(leaf.dtype, "kind", "key") not in "biuf":
             raise ValueError(
                 f"keep: {name!r} is {leaf.dtype}, which files do not hold; return real numbers, "
                 "whole numbers or truth values of NumPy's types."
             )
     # Names are there for who reads the file with NumPy alone; its header is ASCII.
     kept = [(ascii(name)[1:-1], leaf.dtype, leaf.shape) for name, leaf in leaves.items()]
-    return np.dtype(
-        [("loss", dtype, (num_chains,)), ("kept", np.dtype(kept, align=True))], align=True
-    )
+    try:
+        return np.dtype(
+            [("loss", dtype, (num_chains,)), ("kept", np.dtype(kept, align=True))], align=True
+        )
+    except ValueError as error:  # of 2 GiB and more
+        raise ValueError(
+            f"keep: a draw of {num_chains} chains is more than NumPy's types hold "
+            f"({io.reason(error)}); keep less of it, or run fewer chains."
+        ) from error
 
 
 def _fields(kind: np.dtype) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
@@ -130,7 +136,11 @@ class Stored(NamedTuple):
 def folder_to_write(argument: str, path: str | os.PathLike[str]) -> Path:
     """Check that a folder can be written, and holds nothing but draws."""
     folder, shown = Path(path), repr(os.fspath(path))
-    if not folder.parent.is_dir() or (folder.exists() and not folder.is_dir()):
+    try:
+        is_fit = folder.parent.is_dir() and (folder.is_dir() or not os.path.lexists(folder))
+    except OSError:  # too long a name
+        is_fit = False
+    if not is_fit:
         raise ValueError(
             f"{argument}: {shown} cannot be written; give the name of a folder, which may be new, "
             "in a folder that there is."

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from gibbs_dp.model.charts import log_stretch, longest_square
 from gibbs_dp.model.losses import LinearLoss, SoftmaxCrossEntropy
 from gibbs_dp.privacy.noise import Noise
+from gibbs_dp.sampling.diagnostics import effective_draws
 
 Points = Float[np.ndarray, "chains dim"]
 Values = Float[np.ndarray, " chains"]
@@ -331,5 +332,5 @@ def _agree(draws: Float[np.ndarray, "chains draws dim"]) -> bool:
         return False
     return bool(
         np.max(diagnostics.split_gelman_rubin(draws)) <= RHAT_LIMIT
-        and np.min(diagnostics.effective_sample_size(draws)) >= ESS_OF_A_CHAIN * len(draws)
+        and np.min(effective_draws(draws)) >= ESS_OF_A_CHAIN * len(draws)
     )

@@ -149,6 +149,23 @@ class KeyValues(NamedTuple):
     apart: Any
 
 
+@pytest.mark.parametrize(
+    ("means", "message"),
+    [
+        (lambda _: None, r"learn: Wrong.means returns None; return a dict"),
+        (lambda m: {"on_average_kl": 0 * m}, r"returns \['on_average_kl'\]; .*\['median_risk'\]"),
+        (lambda _: {"median_risk": 1.0}, r"returns 'median_risk' of shape \(\); return one number"),
+    ],
+)
+def test_means_that_would_be_lost_or_replace_others_are_refused(means, message):
+    class Wrong(MedianRisk):
+        def means(self, result):
+            return means(result.summary.values.median_risk.median)
+
+    with pytest.raises(ValueError, match=message):
+        audit(Wrong())
+
+
 def low_bits(key):
     """The lower halves of a key's words, as numbers that a float holds exactly."""
     return (jax.random.key_data(key) & 0xFFFF).astype(float)

@@ -1,5 +1,6 @@
 """Guarantees of the chain that is run, against exact laws of quadratics and dp-accounting."""
 
+import inspect
 import math
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ import gibbs_dp as gdp
 from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
-from gibbs_dp.privacy.routes import GaussianDP
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling.kernels import langevin
 from gibbs_dp.sampling.kernels.langevin import (
     LEAST_NUMBERS,
@@ -27,6 +28,7 @@ from gibbs_dp.sampling.kernels.langevin import (
     example_gradients,
     in_parts,
     parts_of,
+    poisson_batch,
 )
 from gibbs_dp.sampling.unadjusted import run_form, run_langevin
 
@@ -142,7 +144,8 @@ def test_a_step_follows_the_clipped_gradients_of_its_sample(n, rate, float64):
         for g in (0.0, 3.0)
     ]
     chain = jax.random.fold_in(jax.random.split(key, 1)[0], 0)
-    is_in = np.asarray(jax.random.bernoulli(jax.random.split(chain)[1], rate or 1.0, (n,)))
+    batch_key = jax.random.split(chain)[1]
+    is_in = np.asarray(jax.random.bernoulli(batch_key, rate or 1.0, (n,), mode="high"))
     slope = 2 * (x @ np.asarray(start) - y)[:, None] * x
     slope *= np.minimum(1.0, 2.0 / np.linalg.norm(slope, axis=1))[:, None]
     wanted = slope[is_in].sum(axis=0) / (rate or 1.0)
@@ -419,6 +422,22 @@ def test_no_replacement_is_worse_than_the_opposite(first, second, sigma, rate, e
     assert stick <= worst + 2e-5
 
 
+def test_noise_that_promises_nothing_is_refused_before_it_takes_minutes_and_gigabytes():
+    given = {"gamma": 50.0, "n": 100, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5}
+    for kernel in (gdp.SGLD(1e-3, 1, 50.0, 0.2), gdp.SGLD(1e-3, 10**9, 1.0, 0.2)):
+        with pytest.raises(ValueError, match=r"kernel: noise of .* epsilon of hundreds"):
+            chain_guarantee(LOGISTIC, kernel, **given)
+    found = subsampled_epsilon(0.05, 1.0, num_steps=1, delta=1e-5)  # on a coarser grid
+    exact = epsilon_at(GaussianDP(1 / 0.05), 1e-5, 1)
+    assert found == pytest.approx(exact, rel=1e-5)
+    assert found > exact * (1 - 1e-9)
+
+
+def test_a_rate_of_one_may_be_a_whole_number():
+    batch = inspect.unwrap(poisson_batch)  # the tests' types refuse it
+    assert (batch(jax.random.key(0), jnp.zeros(5), 5, 1, jnp.dtype("float32")).weight == 1).all()
+
+
 SUBSAMPLED = gdp.SGLD(step_size=0.02, num_steps=50, clip=0.5, sampling_rate=0.2)
 
 
@@ -492,6 +511,40 @@ def test_states_of_one_chain_are_released_and_charged_once(tmp_path):
             method=ChainDraw(thinning=10),
             accept="float-arithmetic",
         )
+
+
+@pytest.mark.parametrize("clip_by", ["example", "array"])
+def test_an_example_without_a_gradient_cannot_end_a_private_chain(tmp_path, clip_by):
+    """The distance from a point has none there: whether one row is at the start must not tell."""
+
+    def distance(theta, z):
+        return jnp.sqrt(jnp.sum((z - theta) ** 2))
+
+    posterior = gdp.GibbsPosterior(distance, dist.Normal(jnp.zeros(2), 1.0))
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=9.0, delta=1e-3)
+    out = gdp.release(
+        posterior,
+        np.asarray([[1.0, 1.0], [0.0, 0.0]]),
+        n=9,
+        domain=gdp.Domain(x_bound=2.0),
+        adjacency="add-remove",
+        ledger=ledger,
+        delta=1e-5,
+        method=ChainDraw(gdp.ULA(1e-3, 20, clip=1.0, clip_by=clip_by), gamma=0.1),
+        accept="float-arithmetic",
+    )
+    assert np.isfinite(out.theta).all()
+
+
+def test_rows_enter_a_minibatch_as_seldom_as_is_accounted_for():
+    """Of 2e7 rows at a rate of 1e-9 there are 0.02; at the smallest of 23 bits, 2.4."""
+
+    @jax.jit
+    def count(key):
+        batch = poisson_batch(key, jnp.zeros((10**7, 1)), 10**7, 1e-9, jnp.dtype("float32"))
+        return jnp.sum(batch.weight > 0)
+
+    assert sum(int(count(key)) for key in jax.random.split(jax.random.key(0))) == 0
 
 
 def test_one_sgld_step_has_the_right_mean_and_variance():

@@ -173,6 +173,13 @@ def test_a_schedule_of_optax_sets_every_step():
     assert abs(u.var() / fixed - 1) > 8 * NOISE  # not the last step's law
 
 
+def test_a_schedule_of_optax_that_ends_a_rounding_below_zero_ends_at_zero():
+    rule = optax.linear_schedule(1e-4, 0.0, 60)
+    assert jax.jit(rule)(60) < 0
+    step_at, one = gdp.ULA(rule).step_at, jnp.float32(1.0)
+    assert jax.jit(step_at)(jnp.int32(60), one, one) == 0.0
+
+
 def test_the_step_rule_divides_by_the_curvature():
     by_rule, inflation = chains(gdp.ULA(relative_step=0.5))
     by_hand, _ = chains(gdp.ULA(0.1), 0.5 / PRECISION)

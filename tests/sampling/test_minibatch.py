@@ -160,6 +160,19 @@ def test_a_schedule_sets_every_step():
     check(draws, MODE, variance)
 
 
+def test_a_schedule_that_ends_at_zero_leaves_chains_where_they_are():
+    """Optax's ends a little below, rounded as it is: a step of -5e-12, whose root is no number."""
+    rule = optax.linear_schedule(1e-4, 0.0, 60)
+    assert jax.jit(rule)(jnp.int32(60)) < 0
+    draws = run(gdp.StochasticLangevin(rule), num_warmup=58, num_samples=9, thinning=1)
+    moves = np.diff(draws.kept[..., 0], axis=1)
+    assert np.isfinite(moves).all()
+    assert (moves[:, 0] != 0).all()
+    assert (moves[:, 1:] == 0).all()
+    still = run(gdp.StochasticLangevin(rule), num_warmup=60, num_samples=9, thinning=1)
+    assert "r-hat" in names_of(still.warnings)  # infinite
+
+
 def test_cycles_descend_then_sample_and_keep_draws_of_the_second_part():
     cycle = gdp.Cyclical(0.2 / PRECISION, length=40, explore=0.5)
     assert float(cycle(40)) == pytest.approx(cycle.step_size)
@@ -363,7 +376,7 @@ def batches(*sizes):
     [
         ({"batch_size": 0}, r"batch_size: must be an integer of at least 1"),
         ({"num_samples": 3}, r"num_samples: must be an integer of at least 4"),
-        ({"num_rows": 20}, r"num_rows: arrays have their rows"),
+        ({"num_rows": 20}, r"num_rows: data is taken for arrays, which have their rows"),
         ({"data": batches(4, 4)}, r"num_rows: batches do not say"),
         ({"data": batches(4), "num_rows": 3}, r"num_rows: a batch has 4 rows, more than 3"),
         ({"data": batches(4, 4, 4), "num_rows": 20}, r"data: the batches ran out after 3 steps"),
@@ -382,7 +395,18 @@ def batches(*sizes):
             r"init: it is not inside the prior's support",
         ),
         ({"keep": lambda theta: theta["a"]}, r"keep: it cannot be evaluated"),
-        ({"keep": lambda _: None}, r"keep: it returns no arrays"),
+        ({"keep": lambda _: None}, r"keep: it returns no numbers"),
+        ({"keep": lambda theta: theta[:0]}, r"keep: it returns no numbers"),
+        ({"keep": lambda _: jax.random.key(0)}, r"keep: 'kept' is key<fry>, which files do not"),
+        ({"keep": lambda _: jnp.zeros(2**29)}, r"keep: a draw of 2 chains is more than NumPy's"),
+        (
+            {"kernel": gdp.StochasticLangevin(lambda count: 1e-3 if count < 9 else 1e-4)},
+            r"StochasticLangevin\(step_size\): the schedule cannot be traced \(.*jnp.where",
+        ),
+        (
+            {"kernel": gdp.StochasticLangevin(lambda count: jnp.full(2, 1e-3) + 0.0 * count)},
+            r"StochasticLangevin\(step_size\): the schedule returns float32 of shape \(2,\)",
+        ),
         ({"continue_from": "nowhere"}, r"continue_from: 'nowhere' cannot be read"),
         ({"kernel": gdp.StochasticLangevin(1e6), "num_warmup": 40}, r"kernel: all chains diverged"),
         (

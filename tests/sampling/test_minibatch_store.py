@@ -244,8 +244,12 @@ def test_folders_that_are_of_something_else_are_left_alone(tmp_path):
     file.write_text("mine")
     other.mkdir()
     (other / "letter.txt").write_text("mine")
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "none")
     draws = run(**SHORT)
     for path, what in (
+        (dangling, "cannot be written"),
+        (tmp_path / ("long" * 70), "cannot be written"),
         (file, "cannot be written"),
         (tmp_path / "none" / "run", "cannot be written"),
         (other, r"holds other files \(letter.txt\)"),

@@ -218,7 +218,8 @@ def everything(data: PyTree, n: int, dtype: jnp.dtype) -> Batch:
 
 def poisson_batch(key: PRNGKeyArray, data: PyTree, n: int, rate: float, dtype: jnp.dtype) -> Batch:
     """Each example with probability ``rate``, weighted by its inverse; the others weigh nothing."""
-    is_in = jax.random.bernoulli(key, rate, (n,))
+    # In mode "low" no rate is below 2^-23, whatever was asked and is accounted for.
+    is_in = jax.random.bernoulli(key, float(rate), (n,), mode="high")
     return Batch(data, is_in.astype(dtype) / rate)
 
 
@@ -293,7 +294,8 @@ def example_gradients(
 ) -> Float[Array, "n dim"]:
     """Gradient of each example's loss at ``theta``, shortened to norm ``clip``.
 
-    By array, each of the parameter's ``L`` arrays has norm ``clip / sqrt(L)`` at most.
+    Shortened, one that is not finite is zero. By array, each of the parameter's ``L`` arrays has
+    norm ``clip / sqrt(L)`` at most.
     """
 
     def one(z: PyTree) -> Float[Array, " dim"]:
@@ -314,7 +316,9 @@ def example_gradients(
 
 def _shortened(gradients: Float[Array, "n dim"], clip: float) -> Float[Array, "n dim"]:
     norms = jnp.linalg.norm(gradients, axis=1, keepdims=True)
-    return gradients * jnp.minimum(1.0, clip / jnp.maximum(norms, clip))
+    shortened = gradients * jnp.minimum(1.0, clip / jnp.maximum(norms, clip))
+    # One example must not be able to end a private chain: that would tell of it.
+    return jnp.where(jnp.isfinite(norms), shortened, 0.0)
 
 
 def loss_gradient(
@@ -433,7 +437,8 @@ class Unadjusted:
     ) -> Float[Array, ""]:
         """Step ``h`` after ``count`` steps, where the largest curvature is ``curvature``."""
         value = self._step
-        size = factor * value(count) if callable(value) else factor
+        # Optax's linear schedule to 0 ends a little below, rounded as it is.
+        size = factor * jnp.maximum(value(count), 0.0) if callable(value) else factor
         return size if self.step_size is not None else size / curvature
 
     @property
@@ -509,8 +514,9 @@ class ULA(Unadjusted):
         Steps per recorded draw; ``K`` of a private chain, which records its last iterate only.
         None: 20.
     clip
-        Per-example gradients are shortened to this norm; None leaves them as they are. Clipping
-        that bites changes the law, which the virial column of a report then shows.
+        Per-example gradients are shortened to this norm, and zero where they are not finite; None
+        leaves them as they are. Clipping that bites changes the law, which the virial column of a
+        report then shows.
     relative_step
         ``h M`` with ``M`` the largest curvature of the potential at the mode, so that ``h``
         shrinks as gamma grows and no step size diverges; a number below 2 or an optax schedule.

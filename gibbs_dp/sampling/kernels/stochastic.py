@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -198,6 +199,22 @@ class StochasticLangevin:
         schedule = self.step_size if callable(self.step_size) else None
         return Rule(schedule, self.friction < 1, self.preconditioner == "rmsprop")
 
+    def check_schedule(self) -> None:
+        """Refuse a schedule that programs cannot follow."""
+        if not callable(self.step_size):
+            return
+        try:
+            found = jax.eval_shape(self.step_size, jax.ShapeDtypeStruct((), jnp.int32))
+            is_number = found.shape == () and found.dtype.kind in "iuf"
+            wrong = "" if is_number else f"returns {found.dtype} of shape {found.shape}"
+        except Exception as error:  # it is a user's function
+            wrong = f"cannot be traced ({str(error).splitlines()[0]})"
+        if wrong:
+            raise ValueError(
+                f"StochasticLangevin(step_size): the schedule {wrong}; write step_size(count), "
+                "which returns one number, in jax.numpy: jnp.where(count < 100, a, b) for 'if'."
+            )
+
     def numbers(self, num_rows: int) -> Numbers:
         """Pack the settings as traced numbers."""
         size = 0.0 if callable(self.step_size) else self.step_size
@@ -233,7 +250,8 @@ def step(
     dtype = noise[0].dtype
     size = numbers.step_size
     if rule.schedule is not None:
-        size = jnp.asarray(rule.schedule(count), dtype)
+        # Optax's linear schedule to 0 ends at about -1e-7 of its first step, rounded as it is.
+        size = jnp.maximum(jnp.asarray(rule.schedule(count), dtype), 0.0)
     has_noise = jnp.asarray(True)
     if isinstance(rule.schedule, Cyclical):
         has_noise = rule.schedule.is_sampling(count)
