@@ -210,9 +210,9 @@ def _excess_over_laws(t: float, low: Ends, high: Ends) -> float:
     """Bound ``sum_w sum_s p_s (K_sw - t q_w)_+`` over laws ``p``: the largest ``sum_w f_w(q_w)``.
 
     ``f_w`` is a parabola from 0 at ``low`` to 0 at some ``cap``, and 0 beyond. Either no output is
-    beyond, and the sum is concave; or one is, adds nothing, and leaves at most ``1 - cap`` to the
-    others, of which none need be above its peak. Both are solved by their multiplier, any of which
-    is a bound. Below ``t = 1`` the same holds of ``low + high - q``, beside ``1 - t``.
+    beyond, and the sum is concave: solved by its multiplier, any of which is a bound. Or one is,
+    adds nothing, and lets the others be at their peaks. Below ``t = 1`` the same holds of
+    ``low + high - q``, beside ``1 - t``.
     """
     width = high - low
     is_flat = width <= 0
@@ -224,10 +224,10 @@ def _excess_over_laws(t: float, low: Ends, high: Ends) -> float:
     curve = np.where(is_flat, 1.0, t / safe)
     cap = low + slope / curve
 
-    def beyond(multiplier: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def beyond(multiplier: float) -> NDArray[np.float64]:
         return np.asarray(np.clip((slope - multiplier) / (2 * curve), 0.0, slope / curve))
 
-    def dual(multiplier: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def dual(multiplier: float) -> NDArray[np.float64]:
         step = beyond(multiplier)
         return step * (slope - curve * step) - multiplier * (low + step)
 
@@ -238,18 +238,11 @@ def _excess_over_laws(t: float, low: Ends, high: Ends) -> float:
             half = 0.5 * (a + b)
             a, b = (half, b) if (low + beyond(half)).sum() > budget else (a, half)
         best = float(dual(b).sum() + b * budget)
-    room = budget - cap  # for the others, if this one is beyond
-    others = ~np.eye(low.size, dtype=bool)
-    least, most = np.zeros(low.size), np.ones(low.size)
-    is_free = np.sum(others * (low + beyond(0.0)), axis=1) <= room
-    for _ in range(0 if is_free.all() else HALVINGS):
-        middle = 0.5 * (least + most)
-        is_over = np.sum(others * (low + beyond(middle[:, None])), axis=1) > room
-        least, most = np.where(is_over, middle, least), np.where(is_over, most, middle)
-    multiplier = np.where(is_free, 0.0, most)
-    found = np.sum(others * dual(multiplier[:, None]), axis=1) + multiplier * room
-    is_possible = low.sum() - low <= room * (1 + 1e-12)
-    return max(best, float(np.max(found, where=is_possible, initial=0.0))) + max(0.0, 1.0 - t)
+    # Who is beyond leaves the others at their peaks; if these leave too little, none is beyond.
+    peaks, at_peaks = dual(0.0), low + beyond(0.0)
+    is_beyond = at_peaks.sum() - at_peaks + cap <= budget
+    best = max(best, float(np.max(peaks.sum() - peaks, where=is_beyond, initial=0.0)))
+    return best + max(0.0, 1.0 - t)
 
 
 def _law_of_most_information(
