@@ -373,7 +373,7 @@ def compare_all(sweep: Explored, count: int, with_spread: bool) -> list[Informat
 def _stored_name(settings: AuditSpec, count: int, with_spread: bool) -> str:
     """Name of a finding in a store: another one for estimates that are made in another way."""
     route = "-exact-swaps" if settings.is_exact and not settings.sampler.traits.is_local else ""
-    return f"information-cut-{count}{route}{'-with-spread' if with_spread else ''}"
+    return f"information-corrected-{count}{route}{'-with-spread' if with_spread else ''}"
 
 
 def usable(result: GammaResult, kept: Kept) -> Bool[np.ndarray, " datasets"]:

@@ -255,7 +255,8 @@ def _swap_terms(
     """``log C(Z_k with its first example replaced by z_m) - log C(Z_k)``, from draws of ``Z_k``.
 
     Both are named by their numbers among the first examples. Weights, where there are any, are
-    those of the points of a sum.
+    those of the points of a sum. Of draws, what is right on average is ``exp(-gain)``: densities
+    are divided by the gain and averaged over ``k``, so that noise in it would make them larger.
     """
     others, own = _chosen(firsts, owners), _chosen(firsts, columns)
 
@@ -269,7 +270,7 @@ def _swap_terms(
 
         found = jax.vmap(jax.vmap(delta))(u)
         if weight is None:
-            return log_mean_ratio_of_few(found)
+            return log_mean_ratio_of_few(found, corrections=2.0)
         return jax.nn.logsumexp(jnp.log(weight)[:, None] - found[0], axis=0)
 
     # On CPUs one at a time: its numbers stay in a processor's caches.

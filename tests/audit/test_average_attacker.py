@@ -1,15 +1,20 @@
 """The average attacker in audits: closed forms, exact sums, files, and refusals."""
 
+from inspect import unwrap
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import gaussian_examples, gaussian_mean, private_mean, truncated_normals
-from scipy import stats
+from scipy import optimize, stats
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing.plot import allowed_tpr, selected_rows
 from gibbs_dp.auditing.report_data import profiles
+from gibbs_dp.estimators.privacy_loss import EPSILONS
+from gibbs_dp.quantities import attacker
 from gibbs_dp.quantities.attacker import is_lopsided
 
 GAMMAS, N = [0.05, 1.0, 20.0], 30
@@ -245,6 +250,59 @@ def test_laplace_mechanism():
 
 
 @pytest.mark.trust
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+def test_errors_of_pooled_rates_are_the_jackknifes(rate):
+    """Shifted normal laws, whose pooled rate is the least ``e^c fpr + E H_c`` by search.
+
+    One of 24 datasets is left out at a time, so that the error is Tukey's, with Student's quantile.
+    """
+    mu = np.random.default_rng(0).lognormal(-0.5, 0.5, size=24)
+
+    def rates(c, mu):
+        return stats.norm.cdf(mu / 2 - c / mu), stats.norm.cdf(-mu / 2 - c / mu)
+
+    def pooled(mu):
+        def line(c):
+            true, false = rates(c, mu)
+            return np.exp(c) * (rate - false.mean()) + true.mean()
+
+        return optimize.minimize_scalar(line, (0.0, 8.0), method="bounded", bounds=(0.0, 8.0)).fun
+
+    left_out = np.array([pooled(np.delete(mu, i)) for i in range(mu.size)])
+    error = np.sqrt((mu.size - 1) / mu.size * np.sum((left_out - left_out.mean()) ** 2))
+    above, false = (np.stack(part) for part in zip(*(rates(EPSILONS, m) for m in mu), strict=True))
+    loss = SimpleNamespace(above=above, excess=above - false)
+    found = unwrap(attacker._at_rates)(loss, np.ones(mu.size, bool), np.array([rate]))[0]
+    assert found.mean() == pytest.approx(pooled(mu), rel=2e-3)
+    longer = stats.t.ppf(0.975, mu.size - 1) / stats.norm.ppf(0.975)
+    assert stats.sem(found) == pytest.approx(longer * error, rel=0.01)
+
+
+@pytest.mark.parametrize(("n", "ghosts"), [(4, 4), (6, 4), (3, 5), (10, 8), (1, 6), (4, 2)])
+def test_no_pair_is_attacked_twice_while_there_are_others(n, ghosts, monkeypatch):
+    """Losses whose differences tell which example and which ghost: pairs are counted."""
+    plan = SimpleNamespace(n=n, num_ghosts=ghosts, group_size=1)
+    plan._replace = lambda **_: plan
+    losses = [
+        jnp.zeros((2, 3, 1)) + step * jnp.arange(k) for step, k in ((1.0, n), (100.0, ghosts))
+    ]
+    monkeypatch.setattr(
+        attacker, "per_example_losses", lambda *_: SimpleNamespace(train=losses[0], ghost=losses[1])
+    )
+    view = SimpleNamespace(
+        posterior=SimpleNamespace(structured=False),
+        plan=plan,
+        draws=SimpleNamespace(u=None),
+        inputs=SimpleNamespace(gamma=1.0),
+        train=np.zeros(n),
+        ghosts=np.zeros(ghosts),
+    )
+    found = np.unique(np.asarray(unwrap(attacker._deltas)(view))[:, 0, 0])
+    pairs = {100.0 * j - i for i in range(n) for j in range(ghosts)}
+    assert set(found) <= pairs
+    assert len(found) == min(len(pairs), attacker.MOST_LOSSES)
+
+
 def test_without_an_attacker():
     plain = gdp.audit(
         gaussian_mean(1),

@@ -87,6 +87,32 @@ def test_closed_form_lies_between_close_bounds(dim, scale):
     assert others(report) == []
 
 
+def test_densities_divided_by_what_a_swap_adds_are_right_on_average():
+    """A normal posterior: the gain is that of a normal difference, and its noise has no share."""
+    gamma, n, count, scale = 0.9, 10, 30_000, 1.3
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+    rng = np.random.default_rng(0)
+    draws = rng.normal(size=(count, 8, 4, 1)) / np.sqrt(n * gamma)
+    firsts = np.concatenate([[scale], np.full(count - 1, -scale)])[:, None]
+    dtype = jnp.result_type(float)
+    found = tables.swap_terms(
+        posterior,
+        jnp.asarray(firsts, dtype),
+        jnp.zeros(1, int),
+        jnp.arange(1, count),
+        jnp.asarray(draws[1:], dtype),
+        jnp.asarray(gamma, dtype),
+        None,
+    )
+    # Losses differ by gamma (z_k - z_m) theta, and their constant parts are the same.
+    spread = gamma * 2 * scale / np.sqrt(n * gamma)
+    v = np.expm1(spread**2) / 32
+    ratio = np.exp(spread**2 / 2 - np.asarray(found, np.float64)[0])
+    error = 4 * np.sqrt(v / count)
+    assert ratio.mean() == pytest.approx(1.0, abs=error + 3 * v**2)
+    assert error + 3 * v**2 < v / 4
+
+
 @pytest.mark.trust
 def test_finite_class_matches_the_oracle():
     theta, z = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])

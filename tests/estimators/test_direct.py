@@ -265,5 +265,24 @@ def test_both_forms_agree(shape, spread, monkeypatch):
 
 def test_many_draws_are_not_written_out():
     delta = jax.random.normal(jax.random.key(1), (10, 10, 3))
-    found = log_mean_ratio_of_few(delta)
-    assert jnp.array_equal(found, log_mean_ratio(delta))
+    for corrections in (1.0, 2.0):
+        found = log_mean_ratio_of_few(delta, corrections)
+        assert jnp.array_equal(found, log_mean_ratio(delta, corrections))
+
+
+@pytest.mark.parametrize("form", [log_mean_ratio, log_mean_ratio_of_few])
+@pytest.mark.parametrize("shape", [(8, 4), (16, 1)])
+def test_one_correction_is_of_the_logarithm_and_two_of_its_inverse(form, shape):
+    """Normal differences of variance ``s^2``: ``E e^-delta = e^(s^2 / 2)``, of 40,000 means each.
+
+    Without the correction the logarithm is off by ``-v / 2`` and the inverse mean by a factor
+    ``1 + v``, ``v = (e^(s^2) - 1) / 32`` or twice that; what is left is of second order.
+    """
+    spread, count = 0.6, shape[0] * shape[1]
+    delta = spread * jax.random.normal(jax.random.key(2), (*shape, 40_000))
+    v = np.expm1(spread**2) / count
+    log, inverse = (np.asarray(form(delta, k), np.float64) for k in (1.0, 2.0))
+    error = 4 * np.sqrt(v / 40_000)  # means of numbers whose variance is about v
+    assert log.mean() == pytest.approx(spread**2 / 2, abs=error + v**2)
+    assert np.exp(spread**2 / 2 - inverse).mean() == pytest.approx(1.0, abs=error + 3 * v**2)
+    assert error + 3 * v**2 < v / 4

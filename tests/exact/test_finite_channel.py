@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
 from gibbs_dp.exact.types import ordered_datasets
@@ -186,9 +187,93 @@ def test_composed_curve_is_the_channel_composed():
     assert np.maximum(forward, backward) == pytest.approx(curve, abs=1e-12)
 
 
+# Max-information over all laws of the dataset: closed forms, and searches by SciPy.
+
+
+def of_table(table):
+    """A channel of one example; the law it comes with plays no part."""
+    return FiniteChannel(table, np.full(len(table), 1 / len(table)), 1)
+
+
+def under(table, law, beta):
+    return dep.approx_max_information_bits((law[:, None] * table).T, beta)
+
+
+@pytest.mark.parametrize("beta", [1e-4, 0.02, 0.2])
+@pytest.mark.parametrize("r", [2, 3, 7])
+@pytest.mark.parametrize("lie", [0.0, 0.4])
+def test_max_information_over_laws_of_randomized_response(r, lie, beta):
+    """All but one answer at its best: ``(r - 1) (M - t m)^2 / (4 t (M - m)) = beta``, if rare."""
+    table = (1 - lie) * np.eye(r) + lie / r
+    m, most = lie / r, 1 - lie + lie / r
+    found = of_table(table).max_information_over_laws(beta)
+    assert found.lower_bits == pytest.approx(found.upper_bits, abs=1e-6)
+    assert under(table, found.law, beta) == pytest.approx(found.lower_bits, abs=1e-9)
+
+    def excess(t):
+        return (r - 1) * (most - t * m) ** 2 / (4 * t * (most - m)) - beta
+
+    root = optimize.brentq(excess, 1e-3, most / m if m else r / beta)
+    # The others at their best leave the last one beyond what it tells anything at.
+    if 1 - (r - 1) * (m + most / root) / 2 >= most / root:
+        assert found.upper_bits == pytest.approx(math.log2(root), abs=1e-6)
+    elif lie == 0:  # all are told alike
+        assert found.upper_bits == pytest.approx(math.log2(r * (1 - beta)), abs=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.01, 0.3, 0.8])
+def test_max_information_over_laws_of_one_bit_is_that_of_two_datasets(beta):
+    """A search along every pair of datasets; no law of all four has more."""
+    table = np.array([[0.9, 0.1], [0.5, 0.5], [0.3, 0.7], [0.25, 0.75]])
+    found = of_table(table).max_information_over_laws(beta)
+    assert found.upper_bits - found.lower_bits == pytest.approx(0.0, abs=1e-6)
+    best = math.log2(max(0.9 / 0.25, 0.75 / 0.1)) if beta == 0 else -math.inf
+    for i, j in np.argwhere(~np.eye(4, dtype=bool)) if beta else ():
+        pair = table[[i, j]]
+        grid = np.linspace(1e-4, 1 - 1e-4, 2001)
+        best = max(best, *(under(pair, np.array([x, 1 - x]), beta) for x in grid))
+    assert found.upper_bits == pytest.approx(best, abs=1e-4)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.001, 0.05, 0.3, 0.7]))
+def test_no_law_has_more_information_than_the_bound(seed, beta):
+    rng = np.random.default_rng(seed)
+    outputs = int(rng.integers(2, 5))
+    table = rng.dirichlet(np.full(outputs, rng.choice([0.3, 1.0, 3.0])), 5)
+    found = of_table(table).max_information_over_laws(beta)
+    laws = [*rng.dirichlet(np.ones(5), 20), *rng.dirichlet(np.full(5, 0.2), 20)]
+    start = max(laws, key=lambda law: under(table, law, beta))
+
+    def minus(logits):
+        law = np.exp(logits - logits.max())
+        return -under(table, law / law.sum(), beta)
+
+    search = optimize.minimize(minus, np.log(start + 1e-6), method="Nelder-Mead")
+    assert max(-search.fun, *(under(table, law, beta) for law in laws)) <= found.upper_bits + 1e-9
+    assert found.law.min() >= 0
+    assert found.law.sum() == pytest.approx(1.0)
+    assert under(table, found.law, beta) == pytest.approx(found.lower_bits, abs=1e-8)
+    assert found.lower_bits >= -search.fun - 0.1  # what a search from one start finds, or nearly
+
+
+def test_max_information_over_laws_does_not_see_the_law_of_the_table():
+    rng = np.random.default_rng(3)
+    table = rng.dirichlet(np.ones(3), 4)
+    one, other = (FiniteChannel(table, p, 2).max_information_over_laws(0.05)
+                  for p in ([0.5, 0.5], [0.999, 0.001]))  # fmt: skip
+    assert one.upper_bits == other.upper_bits
+    assert one.lower_bits == other.lower_bits
+    constant = of_table(np.tile([0.2, 0.3, 0.5], (4, 1))).max_information_over_laws(0.1)
+    assert constant.upper_bits == pytest.approx(math.log2(0.9))
+    assert constant.lower_bits == pytest.approx(math.log2(0.9))
+    assert of_table(np.eye(3)).max_information_over_laws(0.0).upper_bits == math.inf
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: of_table(np.eye(2)).max_information_over_laws(1.0), "beta must"),
         (lambda: FiniteChannel([[1.0]], [0.5, 0.5], 1), "probabilities must have shape"),
         (lambda: FiniteChannel([[0.9], [1.0]], [0.5, 0.5], 1), "rows that are laws"),
         (lambda: FiniteChannel([[1.0], [1.0]], [0.5, 0.5], 1).then([[1.0]]), "kernel must have"),

@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import math
 import os
 import pickle
 import re
@@ -300,6 +301,29 @@ def test_a_full_disk_leaves_what_counts(tmp_path, monkeypatch):
     assert_same(run(**settings), run(posterior=parts(), **LONG))
 
 
+def test_a_chain_that_diverged_leaves_the_others_to_go_on_from(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    whole = run(store=first, num_chains=2, **SHORT)
+
+    def begun_at(positions):
+        path = first / "draws.npz"
+        saved = load_record(path, _Saved, LABELS)
+        chains = saved.state.chains._replace(position=np.array(positions, np.float32))
+        save_record(path, saved._replace(state=saved.state._replace(chains=chains)), LABELS)
+        run(continue_from=first, num_samples=4, thinning=2, store=second)
+
+    begun_at([[math.nan], [1.0]])
+    again = gdp.load_minibatch_draws(second)
+    assert again.loss.shape == (2, 4)
+    assert np.isfinite(again.loss[1]).all()
+    assert not np.isfinite(again.loss[0]).any()
+    assert int(again.state.num_steps) == int(whole.state.num_steps) + 8
+    (second / "draws.npz").unlink()
+    (second / "draws.npy").unlink()
+    begun_at([[math.nan], [math.inf]])
+    assert not (second / "draws.npz").exists()
+
+
 def test_saving_replaces_draws_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "draws"
     first, second = run(**SHORT), run(**SHORT | {"key": 4, "num_halved": 4})
@@ -395,6 +419,10 @@ def headed(kept, loss=("<f4", (2,))):
     return lambda content: _header(np.dtype([("loss", *loss), ("kept", kept)]), 6) + content
 
 
+def each(*changes):
+    return lambda folder: [change(folder) for change in changes]
+
+
 def flipped(folder):
     path = folder / "draws.npz"
     content = bytearray(path.read_bytes())
@@ -429,6 +457,11 @@ HOSTILE = {
     "another loss": with_rows(headed([("theta", "<f4", (2, 1))], ("<i4", (2,)))),
     "huge": with_rows(headed([("theta", "<f4", (2, 2**27))])),
     "more leaves": with_rows(headed([(name, "<f4", (2, 1)) for name in "ab"])),
+    "one name twice": each(
+        with_rows(headed([(name, "<f4", (2, 1)) for name in "ab"])), recorded(names='["a", "a"]')
+    ),
+    # Of which no row counts, so that nothing maps them.
+    "objects": each(with_rows(headed([("theta", "|O", (2, 1))])), recorded(num_draws=0)),
     "more rows": recorded(num_draws=7),
     "fewer than none": recorded(num_draws=-1),
     "no settings": recorded(settings="{}"),

@@ -59,7 +59,10 @@ def test_sides_are_told_exactly():
 def test_thresholds_are_every_way_to_cut_an_order():
     x = np.array([3.0, 1.0, 2.0, 1.0])
     cuts = [x > t for t in (0.0, 1.5, 2.5, 3.5)]
-    assert as_set(capacity.threshold_splits(x)) == as_set(np.array(cuts))
+    found = capacity.threshold_splits(x)
+    assert as_set(found) == as_set(np.array(cuts))
+    assert len(found) == 3  # each once, though two outputs are equal
+    assert not found[0].any()
     # Points on a line in the plane are split as by thresholds.
     line = np.outer(x, [0.5, 2.0])
     assert as_set(capacity.linear_splits(line)) == as_set(np.array(cuts))
