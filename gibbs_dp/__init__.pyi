@@ -62,6 +62,7 @@ from .sampling.calibration import check_calibration as check_calibration
 from .sampling.draws import Draws as Draws
 from .sampling.draws import load_draws as load_draws
 from .sampling.grid import Grid as Grid
+from .sampling.grid import Line as Line
 from .sampling.kernels import HMC as HMC
 from .sampling.kernels import MALA as MALA
 from .sampling.kernels import SGLD as SGLD
@@ -70,7 +71,6 @@ from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from .sampling.kernels.stochastic import Cyclical as Cyclical
 from .sampling.kernels.stochastic import StochasticLangevin as StochasticLangevin
-from .sampling.line import Line as Line
 from .sampling.minibatch import sample_minibatches as sample_minibatches
 from .sampling.minibatch_draws import MinibatchDraws as MinibatchDraws
 from .sampling.minibatch_draws import load_minibatch_draws as load_minibatch_draws

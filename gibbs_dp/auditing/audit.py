@@ -51,8 +51,8 @@ from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
 from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
+from gibbs_dp.sampling.grid import Line
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
-from gibbs_dp.sampling.line import Line
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC

@@ -19,8 +19,7 @@ from gibbs_dp.sampling.ensemble import Adapted, Coordinates, recentring_of, run_
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, check_ranges
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
-from gibbs_dp.sampling.stretching import Stretch, reach
-from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.target import Stretch, Target, reach
 
 
 def is_hierarchy(posterior: GibbsPosterior) -> bool:

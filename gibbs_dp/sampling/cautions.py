@@ -19,7 +19,7 @@ from gibbs_dp.sampling.modes import (
     searched_for,
     warn_of,
 )
-from gibbs_dp.sampling.stretching import HEAVY
+from gibbs_dp.sampling.target import HEAVY
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0

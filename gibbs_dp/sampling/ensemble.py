@@ -17,8 +17,15 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.laplace import hessian_diagonal
 from gibbs_dp.sampling.noise import chain_keys, normals_and_uniforms, step_key
-from gibbs_dp.sampling.stretching import Stretch, fitted, fitted_stretch
-from gibbs_dp.sampling.target import MAX_DENSE_DIM, Potential, Target, Terms
+from gibbs_dp.sampling.target import (
+    MAX_DENSE_DIM,
+    Potential,
+    Stretch,
+    Target,
+    Terms,
+    fitted,
+    fitted_stretch,
+)
 
 # Transitions of the windows after which coordinates and step size are learned anew, of trials of a
 # length, and of the last window; a step size settles in as many as follow.

@@ -41,8 +41,7 @@ from gibbs_dp.sampling.modes import Modes, look_around
 from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
-from gibbs_dp.sampling.stretching import reach
-from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named
+from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named, reach
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
 

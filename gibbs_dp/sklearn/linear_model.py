@@ -21,8 +21,7 @@ from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
 from gibbs_dp.sklearn.mechanisms import ModelLoss, NotProvenError, make_plan
-from gibbs_dp.sklearn.plan import Facts, Mechanism, Plan
-from gibbs_dp.sklearn.rule import Choice
+from gibbs_dp.sklearn.plan import Choice, Facts, Mechanism, Plan
 
 MECHANISMS = ("auto", *get_args(Mechanism))
 # Log-odds, or half ranges of labels, beyond which no prior is meant.

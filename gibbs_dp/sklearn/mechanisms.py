@@ -42,8 +42,7 @@ from gibbs_dp.sklearn.chains import (
     TotalLoss,
     draw_posterior,
 )
-from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Facts, Plan, direct, repeated
-from gibbs_dp.sklearn.rule import Choice
+from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Choice, Facts, Plan, direct, repeated
 
 # Of a model whose parameters are one vector.
 ModelLoss = losses.LinearLoss | losses.SoftmaxCrossEntropy

@@ -13,8 +13,8 @@ from sparse_laws import sparse_law
 
 from gibbs_dp import holdout
 from gibbs_dp.holdout.sparse_vector import above_threshold
-from gibbs_dp.papers.reusable_holdout import exact_laws
-from gibbs_dp.papers.reusable_holdout.exact_laws import (
+from gibbs_dp.papers.reusable_holdout import sparse as exact_laws
+from gibbs_dp.papers.reusable_holdout.sparse import (
     laplace_noise,
     no_noise,
     noisy_max_law,

@@ -26,7 +26,7 @@ from gibbs_dp.privacy import (
     largest_tpr,
     pure_dp_epsilon,
 )
-from gibbs_dp.privacy.tradeoff import as_replace_one
+from gibbs_dp.privacy.attacks import as_replace_one
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 

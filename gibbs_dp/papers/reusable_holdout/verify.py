@@ -12,13 +12,15 @@ from scipy.stats import norm
 
 from gibbs_dp.holdout import Thresholdout
 from gibbs_dp.papers.bayesian_dp.markov_chain import counting_sensitivity
-from gibbs_dp.papers.reusable_holdout.exact_laws import (
+from gibbs_dp.papers.reusable_holdout.sparse import (
+    approximate_rows,
     laplace_noise,
     noisy_max_law,
     sparse_probability,
+    sparse_variants,
     uniform_noise,
+    worst_loss,
 )
-from gibbs_dp.papers.reusable_holdout.sparse import approximate_rows, sparse_variants, worst_loss
 from gibbs_dp.papers.verify.check import (
     Check,
     Record,

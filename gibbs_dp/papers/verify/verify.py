@@ -20,13 +20,13 @@ from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
 )
 from gibbs_dp.papers.on_average_kl.verify_max_entropy import max_entropy_checks
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
-from gibbs_dp.papers.verify.attained import generalization, privacy
-from gibbs_dp.papers.verify.attained.cases import Case
+from gibbs_dp.papers.verify import attained_generalization, attained_privacy
+from gibbs_dp.papers.verify.cases import Case
 from gibbs_dp.papers.verify.check import Check, exact_check, least_noticed, reaches
 
 CASES: dict[str, list[Case]] = {
-    **privacy.CASES,
-    **generalization.CASES,
+    **attained_privacy.CASES,
+    **attained_generalization.CASES,
 }
 # The share of its bound that the best known case reaches, where that is not 1 (name and number of
 # the case); where a total eps is spent, the share of delta, whatever the bound is on.

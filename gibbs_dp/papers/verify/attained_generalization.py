@@ -1,4 +1,4 @@
-"""Cases of on-average KL, information and generalization."""
+"""Cases that attain bounds of on-average KL, information and generalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers import bounds as paper_bounds
-from gibbs_dp.papers.verify.attained.cases import (
+from gibbs_dp.papers.verify.cases import (
     AGREE,
     CENTERED,
     COIN,

@@ -1,4 +1,4 @@
-"""Cases of differential privacy, from the range of the loss, Gaussian, composed; what follows."""
+"""Cases that attain bounds of DP: of a loss's range, Gaussian, composed; and what follows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.channels import composed_privacy_curve
-from gibbs_dp.papers.verify.attained.cases import (
+from gibbs_dp.papers.verify.cases import (
     EXTREME,
     REPLACE,
     Case,
