@@ -40,8 +40,8 @@ from .one_dataset.log_likelihood import audit_log_likelihood as audit_log_likeli
 from .one_dataset.report import OneDatasetReport as OneDatasetReport
 from .one_dataset.report import load_one_dataset_report as load_one_dataset_report
 from .privacy import Guarantee as Guarantee
-from .privacy import Ledger as Ledger
-from .privacy import release as release
+from .privacy.ledger import Ledger as Ledger
+from .privacy.releases.release import release as release
 from .quantities.attacker import Attacker as Attacker
 from .quantities.certified_kl import CertifiedKL as CertifiedKL
 from .quantities.exposure import Exposure as Exposure

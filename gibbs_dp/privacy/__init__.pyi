@@ -20,7 +20,6 @@ from .dependent_rows import DependentRows as DependentRows
 from .guarantee import Guarantee as Guarantee
 from .guarantee import load_guarantee as load_guarantee
 from .ledger import BudgetExceededError as BudgetExceededError
-from .ledger import Ledger as Ledger
 from .ledger_file import DamagedLedgerError as DamagedLedgerError
 from .ledger_file import FullDiskError as FullDiskError
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
@@ -43,6 +42,5 @@ from .attacks import largest_advantage as largest_advantage
 from .attacks import largest_tpr as largest_tpr
 from .releases.population_posterior import PopulationPosterior as PopulationPosterior
 from .releases.release import Release as Release
-from .releases.release import release as release
 from .schema import Schema as Schema
 from .table import read_table as read_table
