@@ -235,11 +235,7 @@ def overlay_report(
     label: str | None = None,
     panel: str = DEFAULT[0],
 ) -> Figure:
-    """Draw one panel of a report over what the axes show already.
-
-    Each report has a colour, the next one that these axes have not used for a report. The axes
-    keep their own style.
-    """
+    """Draw one panel of a report over what the axes show already."""
     (panel,) = check_panels(report, [panel])
     drawn = {g for line in axes.lines if (g := str(line.get_gid())).startswith(GID)}
     unit = f" in {PANEL_UNITS[panel]}"
@@ -263,10 +259,7 @@ def overlay_report(
 
 
 def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
-    """At which gammas a column is a mean over fewer datasets than were drawn.
-
-    Columns without an error are no means over datasets.
-    """
+    """At which gammas a column is a mean over fewer datasets than were drawn."""
     if f"{name}_se" not in report.columns:
         return np.zeros(len(report), bool)
     found = np.array([row.get("failed_datasets", 0) > 0 for row in report.rows])
@@ -294,10 +287,7 @@ def plot_comparison(
     title: str | None = None,
     axes: Sequence[Axes] | np.ndarray | None = None,
 ) -> Figure:
-    """Draw privacy and risk of all reports; below, differences over their standard errors.
-
-    Risks are left out where the losses differ.
-    """
+    """Draw privacy and risk of all reports; below, differences over their standard errors."""
     compared = {
         panel: next((c for c in columns if (table["quantity"] == c).any()), None)
         for panel, columns in DIFFERENCES.items()

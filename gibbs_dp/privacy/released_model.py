@@ -65,10 +65,7 @@ NO_FACTS = (
 
 @dataclass(frozen=True, eq=False)
 class Shortening:
-    """How the rule's models move features into bounds, and shorten what is far from the middle.
-
-    Columns of which only the norm is bounded have infinite bounds, middle 0 and width 1.
-    """
+    """How the rule's models move features into bounds, and shorten what is far from the middle."""
 
     low: Float[np.ndarray, " columns"]
     high: Float[np.ndarray, " columns"]

@@ -109,10 +109,7 @@ TRUE_RATE_NORM = 1.0
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """An intercept and standard normal features; log rates have equal slopes.
-
-    The slopes have norm 1 and the intercept is 1: rates have mean ``exp(1.5)``.
-    """
+    """An intercept and standard normal features; log rates have equal slopes."""
 
     dim: int
 

@@ -23,10 +23,7 @@ from gibbs_dp.sampling.target import Stretch, Target, reach
 
 
 def is_hierarchy(posterior: GibbsPosterior) -> bool:
-    """Whether the chains of an ensemble come first: a mode says little where priors are nested.
-
-    Not with a flat prior: only a search for the mode finds out that a posterior is improper.
-    """
+    """Whether the chains of an ensemble come first: a mode says little where priors are nested."""
     prior = posterior.prior
     if posterior.dim > MAX_LAPLACE_DIM or prior.is_flat or any(prior.is_bounded_flat):
         return False

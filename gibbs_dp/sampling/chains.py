@@ -306,11 +306,7 @@ class ChainSampler(Sampler, Generic[K]):
         num_samples: int,
         is_joint: bool,
     ) -> Moved:
-        """Move all chains from their positions, and keep the last draws.
-
-        ``potential`` is relative to the mode, which ``found`` tells of; the rest as in
-        :meth:`~gibbs_dp.sampling.sampler.Sampler.draw`.
-        """
+        """Move all chains from their positions, and keep the last draws."""
         raise NotImplementedError
 
 

@@ -354,10 +354,7 @@ def _moved(
     width: Float[Array, ""],
     shift: Float[Array, ""],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Mean and standard deviation, as a sum over few nodes has them.
-
-    A posterior that lies between two nodes is at most about as wide as their gap.
-    """
+    """Mean and standard deviation, as a sum over few nodes has them."""
     u, volume = _nodes(center, width, NODES_OF_A_PASS, shift)
     weight = jax.nn.softmax(volume - _energies(potential, u))
     mean = jnp.sum(weight * u)

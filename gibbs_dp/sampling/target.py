@@ -29,10 +29,7 @@ Potential = Callable[[Float[Array, " dim"]], Float[Array, ""]]
 
 
 class Whitening(NamedTuple):
-    """Affine map from whitened coordinates ``v`` to flat ones: ``u = center + scale v``.
-
-    ``scale`` is a lower-triangular matrix, or a vector of standard deviations in high dimension.
-    """
+    """Affine map from whitened coordinates ``v`` to flat ones: ``u = center + scale v``."""
 
     center: Float[Array, " dim"]
     scale: Float[Array, "*shape"]
@@ -66,11 +63,7 @@ class Whitening(NamedTuple):
 
 
 def fit_whitening(draws: Float[Array, "draws dim"], like: Whitening) -> Whitening:
-    """Whitening of pooled draws, as rich as ``like``; ``like`` itself where the fit fails.
-
-    The correlation matrix is shrunk to the identity when draws are few: chains decorrelate
-    within a few steps, so about a third of the draws count as independent.
-    """
+    """Whitening of pooled draws, as rich as ``like``; ``like`` itself where the fit fails."""
     count, dim = draws.shape
     center = jnp.mean(draws, axis=0)
     centered = draws - center
@@ -159,11 +152,7 @@ class Target(NamedTuple):
         return self.posterior.is_quadratic and size <= num_examples
 
     def rounding(self, u: Float[Array, " dim"], reference: Terms) -> Float[Array, ""]:
-        """Nats by which the potential of :meth:`around` jumps at random: its losses are rounded.
-
-        A loss is off by up to half the gap between floating-point numbers of its size, and losses
-        are independently so. Whole numbers are not, while there is one for every digit.
-        """
+        """Nats by which the potential of :meth:`around` jumps at random: its losses are rounded."""
         losses = reference.losses
         if self._has_statistics(ravel_pytree(self.posterior.constrain(u))[0].size):
             return jnp.zeros((), losses.dtype)
@@ -219,11 +208,7 @@ MIDDLE = 5.0
 
 
 def reach(u: Float[np.ndarray, "chain draw dim"]) -> float:
-    """How far the heaviest tail of any coordinate reaches at least, in quartile distances.
-
-    Quantiles are moved towards each other by standard errors of the shares beyond them: few
-    effective draws show no tail.
-    """
+    """How far the heaviest tail of any coordinate reaches at least, in quartile distances."""
     u = np.asarray(u, np.float64)
     chains, draws, dim = u.shape
     if chains * draws < FEWEST or not np.isfinite(u).all():

@@ -70,11 +70,7 @@ class FixedPair:
 def worst_pair(
     posterior: GibbsPosterior, population: Population, n: int, gamma: float, key: PRNGKeyArray
 ) -> tuple[Any, Any]:
-    """Find two fresh examples that are told apart best, as far as one posterior's draws say.
-
-    ``delta = gamma (loss(theta, z') - loss(theta, z))``, up to a constant the log ratio of the two
-    posteriors, varies most between them: half its variance is their KL, to leading order.
-    """
+    """Find two fresh examples that are told apart best, as far as one posterior's draws say."""
     train, fresh = population.sample(key, n, NUM_CANDIDATES)
     draws = sample(
         posterior,

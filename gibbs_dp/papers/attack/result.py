@@ -36,17 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class AttackResult(ResultWithPage):
-    """Attacks over gamma.
-
-    Parameters
-    ----------
-    table
-        A row for every gamma and attacker.
-    settings
-        What was asked for.
-    warnings
-        Where the numbers cannot be trusted, or refute what was declared.
-    """
+    """Attacks over gamma."""
 
     table: tuple[Row, ...]
     settings: dict[str, Any]
@@ -88,19 +78,7 @@ class AttackResult(ResultWithPage):
         return [*(("WARNING", w) for w in self.warnings), *(("note", note) for note in NOTES)]
 
     def plot(self, title: str | None = None) -> Picture:
-        """Draw advantages, true positive rates and epsilon over gamma, measured beside computed.
-
-        Parameters
-        ----------
-        title
-            Of the whole picture.
-
-        Returns
-        -------
-        Picture
-            Three panels, with 95% intervals over trials; points of one gamma are moved sideways.
-            The last: the epsilon that is claimed, what attacks have shown of it, and average KL.
-        """
+        """Draw advantages, true positive rates and epsilon over gamma, measured beside computed."""
         return plot_attack(self.table, title)
 
     def _page(self, title: str | None, about: Iterable[str]) -> Page:

@@ -130,11 +130,7 @@ class Allowed(NamedTuple):
 
 
 def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
-    """Compute what the best attacker reaches, without a coin, and on-average KL.
-
-    KL is half of its sum both ways, which needs no normalizer: the same on average over pairs that
-    are drawn, as either example may be the one that is replaced.
-    """
+    """Compute what the best attacker reaches, without a coin, and on-average KL."""
     tv = average(total_variation)
     kl = average(-0.5 * np.diff(np.mean(log_ratios, axis=2), axis=1)[:, 0])
     groups = np.array_split(np.asarray(log_ratios, np.float64), min(NUM_GROUPS, len(log_ratios)))

@@ -368,11 +368,7 @@ def quilt_profile(
 
 
 def _sphere_profile(model: FactorLaw, reach: int, only_blanket: bool) -> QuiltProfile:
-    """Quilts around each row, at every distance; ``|N|`` for ``|N minus K|``, for any ``K``.
-
-    What is connected to a row is a quilt's nearby set if nothing is left outside of it, and then
-    the quilt is empty: the trivial one, or better where the network falls apart.
-    """
+    """Quilts around each row, at every distance; ``|N|`` for ``|N minus K|``, for any ``K``."""
     n = model.length
     # Beyond the longest path nothing is left.
     reach = min(reach, n)

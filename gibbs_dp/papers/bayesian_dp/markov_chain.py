@@ -448,21 +448,14 @@ def counting_sensitivity(
 def counting_error(
     num_queries: int, n: int, *, epsilon: float, delta: float, rule: Rule, worst: bool = False
 ) -> float:
-    """Compute the expected absolute error of the noise in ``m`` fractions, under one total budget.
-
-    ``1/(n eps_0)`` for each answer, and ``H_m/(n eps_0)`` (harmonic number, exact) for the worst.
-    """
+    """Compute the expected absolute error of noise in ``m`` fractions, under one total budget."""
     each = per_release_epsilon(num_queries, epsilon, delta=delta, rule=rule)
     scale = 1 / (checks.count("n", n) * each)
     return scale * (math.fsum(1 / j for j in range(1, num_queries + 1)) if worst else 1.0)
 
 
 def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> int:
-    """Count the queries that ``n`` rows answer before noise exceeds sampling error.
-
-    The standard deviation of the noise, ``sqrt(2)/(n eps_0)``, against the largest one of a
-    fraction of ``n`` independent rows, ``1/(2 sqrt(n))``.
-    """
+    """Count the queries that ``n`` rows answer before noise exceeds sampling error."""
     needed = 2 * math.sqrt(2 / checks.count("n", n))  # smallest eps_0
 
     def enough(m: int) -> bool:

@@ -279,11 +279,7 @@ def field_records() -> list[Record]:
 
 
 def sum_records() -> list[Record]:
-    """Find who learns most of sums of two-valued rows, a chain of five.
-
-    Rows that are drawn to each other do not make privacy poorest for who knows least: not with
-    little noise, and not where one value is rare.
-    """
+    """Find who learns most of sums of two-valued rows, a chain of five."""
     fair = DiscreteSum(MarkovChain([[0.8, 0.2], [0.2, 0.8]], 5))
     rare = DiscreteSum(MarkovChain([[0.2, 0.8], [0.01, 0.99]], 5))
     apart = DiscreteSum(MarkovChain([[0.3, 0.7], [0.7, 0.3]], 5))

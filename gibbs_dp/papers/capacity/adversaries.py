@@ -176,10 +176,7 @@ class TwoLayerReLU(_Closed):
 
 @dataclass(frozen=True)
 class QueryHull(_Closed):
-    """Mechanisms that output a query: mixtures of ``+-(q -> q(x))`` over points, and constants.
-
-    Queries take values in ``[-1, 1]``: the class of Theorem 6.
-    """
+    """Mechanisms that output a query: mixtures of ``+-(q -> q(x))`` over points, and constants."""
 
     is_unit_range = True
 

@@ -128,11 +128,7 @@ def standardized(
     x_q: Float[Array, "draws dim"],
     num_train: int,
 ) -> Inputs:
-    """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law.
-
-    Affine changes of the output leave the classes as they are; features of polynomials are also
-    whitened, so that one learning rate suits all.
-    """
+    """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law."""
     pooled = jnp.concatenate([x_p[:num_train], x_q[:num_train]])
     tiny = jnp.finfo(pooled.dtype).tiny
     center, scale = jnp.mean(pooled, axis=0), jnp.std(pooled, axis=0) + tiny

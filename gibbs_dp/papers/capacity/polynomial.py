@@ -24,11 +24,7 @@ from gibbs_dp.papers.capacity.line import Line
 
 
 class Basis(NamedTuple):
-    """Orthonormal polynomials ``p_0 = 1, ..., p_k`` of a law Q.
-
-    ``x p_j = b_j p_{j-1} + a_j p_j + b_{j+1} p_{j+1}`` keeps values and zeros of
-    combinations accurate at degrees where powers of ``x`` are not.
-    """
+    """Orthonormal polynomials ``p_0 = 1, ..., p_k`` of a law Q."""
 
     # ``a_0 .. a_{k-1}``.
     diagonal: Float[np.ndarray, " degree"]

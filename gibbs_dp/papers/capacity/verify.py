@@ -148,11 +148,7 @@ def span_renyi(
     q: Float[np.ndarray, " outcomes"],
     alpha: float,
 ) -> float:
-    """Restricted Rényi divergence for all combinations of some functions, in nats.
-
-    ``(alpha/(alpha-1)) log sup E_P[g] / |g|_{L^q(Q)}``. On finitely many outcomes ``|g|^q`` is not
-    smooth at 0 for large orders; it is smoothed, less and less, down to a share of 1e-8.
-    """
+    """Restricted Rényi divergence for all combinations of some functions, in nats."""
     conjugate = alpha / above_one(alpha)
     functions, p, q = _checked(functions, p, q)
     inside = q > 0
@@ -365,10 +361,7 @@ def property_records(seed: int) -> list[Record]:
 
 
 def theorem_records(seed: int) -> list[Record]:
-    """Theorems 6 and 7 on a random mechanism that selects a query.
-
-    Selections are nearly uniform: no gap of queries within [-1, 1] would exceed the bounds else.
-    """
+    """Theorems 6 and 7 on a random mechanism that selects a query."""
     rng = np.random.default_rng(seed)
     queries = rng.uniform(-1, 1, (4, 3))  # values at the three points of the population
     table = 0.25 + 0.1 * (rng.dirichlet(5 * np.ones(4), 3) - 0.25)

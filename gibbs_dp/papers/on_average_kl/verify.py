@@ -390,10 +390,7 @@ def tail_record(joint: Float[np.ndarray, "outputs datasets"], beta: float) -> Re
 
 
 def nearly_tight_tail() -> list[Record]:
-    """Reach the tail lemma: what is in the tail is a dataset of probability ``beta``, told as such.
-
-    Otherwise the output is one of two bits, right three times in four: a ratio of ``3/2``.
-    """
+    """Reach the tail lemma: the tail is a dataset of probability ``beta``, told as such."""
     beta = 1e-3
     law = np.array([(1 - beta) / 2, (1 - beta) / 2, beta])
     joint = np.array([[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]) * law

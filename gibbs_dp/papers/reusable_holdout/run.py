@@ -81,11 +81,7 @@ def run_classifier(
     key: int = 0,
     advance: Advance = uncounted,
 ) -> Run:
-    """Let both analysts choose attributes on independent training sets, holdouts and fresh sets.
-
-    Each analyst's own law is exact; the two share their correlations, and what those leave open is
-    drawn for each apart.
-    """
+    """Let both analysts choose attributes on independent training sets, holdouts and fresh sets."""
     checks.count("repetitions", repetitions, minimum=2)
     numbers = tuple(ks or default_ks(data.n))
     if min(numbers) < 1 or list(numbers) != sorted(set(numbers)) or max(numbers) > data.d:
@@ -175,12 +171,7 @@ def dp_epsilon_for(profile: QuiltProfile, epsilon: float) -> float:
 
 
 def calibrations(n: int, d: int) -> list[Calibrated]:
-    """Set up rows of a chain calibrated in both ways, and independent rows to compare with.
-
-    ``sigma`` makes ``2 B/(sigma n)`` the DP epsilon: `BDP_EPSILON`, as for independent rows, or
-    the one at which the Bayesian DP on the rows' chain is that. Attributes show the site,
-    so that they are correlated; in "signal" some depend on the label too.
-    """
+    """Set up rows of a chain calibrated in both ways, and independent rows to compare with."""
     profile = quilt_profile(row_chain(FLIP, n))
     shares = {"DP": BDP_EPSILON, "BDP": dp_epsilon_for(profile, BDP_EPSILON)}
     found = []

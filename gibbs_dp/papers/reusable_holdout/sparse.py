@@ -245,11 +245,7 @@ def sparse_variants(
 
 
 def worst_loss(variant: Variant, num_queries: int, *, sensitivity: float = 1.0) -> Loss:
-    """Find the largest loss over families of neighbours: a lower bound of the variant's epsilon.
-
-    Queries found below move up and those found above move down, at all pairs of the variant's
-    levels.
-    """
+    """Find the largest loss over families of neighbours: a lower bound of the variant's epsilon."""
     checks.count("num_queries", num_queries, minimum=variant.num_above or 1)
     checks.positive("sensitivity", sensitivity)
     return max(_losses(variant, num_queries, sensitivity), key=lambda found: found.value)

@@ -49,10 +49,7 @@ HOEFFDING = "Hoeffding's bound is not attained by a mean of two fair bits"
 
 @lru_cache(maxsize=1)
 def told() -> tuple[float, SupersampleInformation]:
-    """Generalization error of naming one of many values, and what the name tells.
-
-    Two examples differ with probability ``1 - 1/m``, and then the name says which was chosen.
-    """
+    """Generalization error of naming one of many values, and what the name tells."""
     return TOLD.generalization_error(ONLY_IT), TOLD.supersample_information(ONLY_IT)
 
 

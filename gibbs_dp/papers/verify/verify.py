@@ -84,11 +84,7 @@ def attained_checks() -> list[Check]:
 
 
 def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
-    """Check everything: by enumeration, in closed form and, unless told not to, by sampling.
-
-    Seeds are fixed. The exact part takes seconds; sampling, nearly all of which is compiling,
-    takes most of a minute on two cores.
-    """
+    """Check everything: by enumeration, in closed form and, unless told not to, by sampling."""
     say("checking identities, inequalities and counterexamples by enumeration")
     checks = all_exact_checks() + max_entropy_checks()
     say("checking bounds on the cases that attain them")

@@ -238,10 +238,7 @@ def example_gradients(
     clip: float | None,
     clip_by: ClipBy = "example",
 ) -> Float[Array, "n dim"]:
-    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``.
-
-    By array, each of the parameter's ``L`` arrays has norm ``clip / sqrt(L)`` at most.
-    """
+    """Gradient of each example's loss at ``theta``, shortened to norm ``clip``."""
 
     def one(z: PyTree) -> Float[Array, " dim"]:
         def value(u: Float[Array, " dim"]) -> Float[Array, ""]:
