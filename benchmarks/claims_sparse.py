@@ -14,7 +14,7 @@ from lower_bounds import Runs, Score, all_of, counted, known, straight
 
 from gibbs_dp import holdout
 from gibbs_dp.holdout import sparse_vector
-from gibbs_dp.holdout.sparse_vector import SparseRun, above_threshold
+from gibbs_dp.holdout.sparse_vector import SparseRun
 from gibbs_dp.papers.reusable_holdout import sparse
 
 QUARTER = 4.0
@@ -132,10 +132,10 @@ def case(
 
 def cases() -> Iterator[Case]:
     """Levels of the queries, in units of sigma, are those where the attack has most power."""
-    one = above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
+    one = holdout.sparse_pure(4.0, 1, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "above threshold",
-        "above_threshold, SparseRun.is_above",
+        "sparse_pure, SparseRun.is_above",
         one,
         neighbours((0,) * 7 + (1,), -one.sigma, one.sigma),
         **QUIETER,

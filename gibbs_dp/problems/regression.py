@@ -166,15 +166,6 @@ class RandomFeatures:
 
     ``x`` has 10 standard normal coordinates, ``y`` their sum over ``sqrt(10)`` plus Gaussian
     noise; the entries of ``V`` and ``b`` are standard normals, drawn once.
-
-    Parameters
-    ----------
-    num_features
-        ``p``.
-    activation
-        ``s``.
-    noise
-        Standard deviation of the noise; the signal's is 1.
     """
 
     num_features: int

@@ -213,24 +213,6 @@ class Classifiers(_Closed):
 
 
 @dataclass(frozen=True)
-class FiniteClass:
-    """Finitely many functions and nothing else: none of the closure properties."""
-
-    size: int = 1
-    is_convex = False
-    is_translation_invariant = False
-    is_negation_closed = False
-    is_unit_range = False
-
-    def before(self, mapping: Map) -> Adversary:
-        """Refuse: nothing is known of functions after a map."""
-        raise ValueError(
-            "mapping: functions of a mapped output need not be among the "
-            f"{self.size} of the class; bound the class on the mapped output instead."
-        )
-
-
-@dataclass(frozen=True)
 class SumClass:
     """Critics ``h_1(x_1) + h_2(x_2)`` of two outputs, the class of composition."""
 

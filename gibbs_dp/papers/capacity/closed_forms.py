@@ -161,11 +161,6 @@ def laplace_moments(count: int) -> Float[np.ndarray, " moments"]:
     return np.array([0.0 if j % 2 else float(math.factorial(j)) for j in range(count)])
 
 
-def gaussian_moments(count: int) -> Float[np.ndarray, " moments"]:
-    """Moments of a standard normal law: ``(j - 1)!!`` for even ``j``."""
-    return np.array([0.0 if j % 2 else float(math.prod(range(1, j, 2))) for j in range(count)])
-
-
 def renyi2_from_moments(
     moments_p: Float[np.ndarray, " terms"], gram_q: Float[np.ndarray, "rows columns"]
 ) -> float:

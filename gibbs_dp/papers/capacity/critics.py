@@ -168,12 +168,10 @@ def train_and_judge(
 ) -> Verdict:
     """Train a critic on the first half of the draws of each law, judge it on the second.
 
-    Draws of a Markov chain must be ordered by chain, so that the halves are independent. The critic
-    that scores best on the last 40% of the training half is kept, shrunk by the best factor on
-    those draws; the first candidate is 0. Factors at which few of Q's draws carry the mean of
-    ``e^f`` are excluded: fresh draws could then show anything. Random features and networks are
-    clipped to their range on Q's training draws, beyond which training does not constrain them.
-    Pure: vmap and jit it over pairs of laws.
+    Draws of a Markov chain must be ordered by chain, so that the halves are independent. The best
+    critic on the last 40% of the training half is kept, shrunk by the best factor there. Factors at
+    which few of Q's draws carry the mean of ``e^f`` are excluded: fresh draws could then show
+    anything. Random features and networks are clipped to their range on Q's training draws.
     """
     half = x_p.shape[0] // 2
     inputs = standardized(adversary, x_p, x_q, half)

@@ -126,23 +126,7 @@ CAUTIONS = {"Of capacity-bounded adversaries": (FAILED_PAIRS, LOOSE_CRITICS)}
 
 @dataclass(frozen=True)
 class OnAverageCapacity:
-    """On-average capacity-bounded KL over gamma, class by class.
-
-    Parameters
-    ----------
-    gammas, n
-        Inverse temperatures and dataset size.
-    adversaries
-        The classes.
-    critics
-        Per gamma, dataset and class: what the trained critic attains on fresh draws, nats.
-    full
-        Per gamma and dataset: unbiased for the on-average KL, from the same draws, nats.
-    kept
-        Datasets whose chains worked.
-    warnings
-        Where the numbers cannot be trusted.
-    """
+    """On-average capacity-bounded KL, nats: ``critics`` are [gammas, datasets, classes]."""
 
     gammas: tuple[float, ...]
     n: int

@@ -228,20 +228,6 @@ def private_mean_dp_epsilon(gamma: float, n: int, bound: float = 2.0) -> float:
 # Beta-Bernoulli with log loss: tempered Bayes for a coin.
 
 
-def beta_kl(a: float, b: float, other_a: float, other_b: float) -> float:
-    """KL divergence of ``Beta(a, b)`` to ``Beta(a', b')`` in nats."""
-    for name, value in (("a", a), ("b", b), ("other_a", other_a), ("other_b", other_b)):
-        checks.positive(name, value)
-    total = (other_a - a) + (other_b - b)
-    return float(
-        betaln(other_a, other_b)
-        - betaln(a, b)
-        + (a - other_a) * digamma(a)
-        + (b - other_b) * digamma(b)
-        + total * digamma(a + b)
-    )
-
-
 def beta_bernoulli(
     gamma: float, n: int, probability: float, prior_a: float = 1.0, prior_b: float = 1.0
 ) -> ClosedForm:
