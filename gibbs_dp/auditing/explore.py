@@ -18,12 +18,7 @@ import numpy as np
 
 from gibbs_dp import io
 from gibbs_dp.auditing.plot import allowed_tpr, points_of
-from gibbs_dp.auditing.report_data import (
-    ReportData,
-    cells_of_rows,
-    curve_with_errors,
-    rows_title,
-)
+from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, curve_with_errors, rows_title
 from gibbs_dp.auditing.report_page import page_of
 from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.quantities.attacker import PROFILE

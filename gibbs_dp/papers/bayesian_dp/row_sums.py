@@ -37,13 +37,7 @@ from scipy.optimize import brentq
 
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
-from gibbs_dp.papers.bayesian_dp.row_law import (
-    NodeSet,
-    RowLaw,
-    adversaries,
-    grouped,
-    worst_ratio,
-)
+from gibbs_dp.papers.bayesian_dp.row_law import NodeSet, RowLaw, adversaries, grouped, worst_ratio
 from gibbs_dp.privacy.noise import exact_product, laplace_release
 
 # Rows up to which every adversary is tried: 12 x 2^11 of them.

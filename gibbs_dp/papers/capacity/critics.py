@@ -17,12 +17,7 @@ from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.papers.capacity.adversaries import (
-    Adversary,
-    Polynomial,
-    RandomFeatures,
-    TwoLayerReLU,
-)
+from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.papers.capacity.bound import CapacityBound
 from gibbs_dp.papers.capacity.closed_forms import monomials
 

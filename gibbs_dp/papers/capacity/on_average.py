@@ -24,12 +24,7 @@ from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.papers.capacity.adversaries import (
-    Adversary,
-    Polynomial,
-    RandomFeatures,
-    TwoLayerReLU,
-)
+from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.papers.capacity.critics import check_trainable, train_and_judge
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel

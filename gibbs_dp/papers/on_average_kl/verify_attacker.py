@@ -18,14 +18,7 @@ from gibbs_dp.papers.on_average_kl.attackers import (
     private_mean_attacker,
 )
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
-from gibbs_dp.papers.verify.check import (
-    Check,
-    Record,
-    equality,
-    exact_checks,
-    inequality,
-    rounded,
-)
+from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality, rounded
 
 OWN = "derived here"
 SASON = "Sason & Verdú 2016, Prop. 3"
