@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -264,6 +265,34 @@ class QuiltProfile:
         with np.errstate(divide="ignore"):
             scales = np.where(room > 0, self.counts / np.where(room > 0, room, 1.0), np.inf)
         return float(scales.min(axis=1).max())
+
+
+class QuiltedRows(RowLaw):
+    """Rows whose Bayesian DP is known, on as many rows as the law has."""
+
+    _kind = ""  # what a message calls the law
+
+    @cached_property
+    def _quilt_profile(self) -> QuiltProfile:
+        return quilt_profile(self)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
+
+        As `gibbs_dp.papers.bayesian_dp.bdp_epsilon`, by Lemma 4 for a chain and Lemma 2 for a
+        network. For ``rows=`` of `gibbs_dp.privacy.account`.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not the number of these rows.
+        """
+        if n != self.length:
+            raise ValueError(
+                f"rows: the {self._kind} has {self.length} rows and the dataset {n}; give one of "
+                "the dataset's length."
+            )
+        return self._quilt_profile.bdp_epsilon(dp_epsilon)
 
 
 def bdp_epsilon(
