@@ -479,9 +479,7 @@ ROW_PANELS = {
 
 
 def plot_exposure(
-    rows: pd.DataFrame,
-    title: str | None = None,
-    axes: Sequence[Axes] | np.ndarray | None = None,
+    rows: pd.DataFrame, title: str | None = None, axes: Sequence[Axes] | np.ndarray | None = None
 ) -> Figure:
     """Draw the rows of one gamma of ``Report.exposure``, a panel an estimate."""
     with drawing(axes, EXPOSURE_SIZE, columns=2) as (figure, places):

@@ -116,10 +116,7 @@ OF_IDATA = (
         },
     ),
 )
-IDATA_GROUPS = {
-    "one posterior, from a file": (IDATA, *OF_IDATA),
-    "output": (*CHECK_OUTPUT, HTML),
-}
+IDATA_GROUPS = {"one posterior, from a file": (IDATA, *OF_IDATA), "output": (*CHECK_OUTPUT, HTML)}
 
 GROUPS = {
     "what to sample": (*COUNTS[:2], *DATASETS, *RUNS, *COUNTS[2:]),

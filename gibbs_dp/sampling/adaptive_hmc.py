@@ -127,10 +127,7 @@ class AdaptiveHMC(Sampler):
         return ChainDraws.of(target, found.u, accept_prob=found.accept_prob)
 
     def reach(
-        self,
-        posterior: GibbsPosterior,
-        u: Float[Array, "chains draws dim"],
-        adapted: Adapted,
+        self, posterior: GibbsPosterior, u: Float[Array, "chains draws dim"], adapted: Adapted
     ) -> float:
         """How far the heaviest tail reaches of the coordinates that chains moved in."""
         raw = np.asarray(u)

@@ -341,14 +341,7 @@ class MarkovSampler(ChainSampler[Kernel]):
     ) -> Moved:
         """Run rounds of adaptation, burn-in and draws."""
         run = evolve(
-            key,
-            potential,
-            positions,
-            found.whitening,
-            self.kernel,
-            schedule,
-            num_samples,
-            is_joint,
+            key, potential, positions, found.whitening, self.kernel, schedule, num_samples, is_joint
         )
         none = jnp.zeros((positions.shape[0],), positions.dtype)
         return Moved(*run, none, none[0])

@@ -349,10 +349,7 @@ def _energies(potential: Potential, u: Float[Array, " nodes"]) -> Float[Array, "
 
 
 def _moved(
-    potential: Potential,
-    center: Float[Array, ""],
-    width: Float[Array, ""],
-    shift: Float[Array, ""],
+    potential: Potential, center: Float[Array, ""], width: Float[Array, ""], shift: Float[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Mean and standard deviation, as a sum over few nodes has them."""
     u, volume = _nodes(center, width, NODES_OF_A_PASS, shift)

@@ -147,13 +147,7 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> None:
         """Charge and draw, and set coefficients."""
         scaling = declared_scaling(
-            rows,
-            self.bounds,
-            self.x_bound,
-            self.fit_intercept,
-            choice.norm,
-            leaks,
-            self._columns,
+            rows, self.bounds, self.x_bound, self.fit_intercept, choice.norm, leaks, self._columns
         )
         noise = self._noise(leaks)
         with unobserved():

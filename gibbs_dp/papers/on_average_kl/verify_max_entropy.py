@@ -152,9 +152,7 @@ def mixed_posterior(z: Float[np.ndarray, " n"], gamma: float) -> AtomsAndDensity
     return AtomsAndDensity(np.exp(log - logsumexp(log)), center, precision**-0.5)
 
 
-def under_prior(
-    function: Callable[[float], Float[np.ndarray, ...]],
-) -> Float[np.ndarray, ...]:
+def under_prior(function: Callable[[float], Float[np.ndarray, ...]]) -> Float[np.ndarray, ...]:
     """Integrate over `PRIOR`: a sum over its atoms and quadrature over its density."""
     atoms = [mass * function(float(x)) for x, mass in zip(ATOMS, MASSES[:-1], strict=True)]
 

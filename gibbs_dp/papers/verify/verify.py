@@ -24,10 +24,7 @@ from gibbs_dp.papers.verify import attained_generalization, attained_privacy
 from gibbs_dp.papers.verify.cases import Case
 from gibbs_dp.papers.verify.check import Check, exact_check, least_noticed, reaches
 
-CASES: dict[str, list[Case]] = {
-    **attained_privacy.CASES,
-    **attained_generalization.CASES,
-}
+CASES: dict[str, list[Case]] = {**attained_privacy.CASES, **attained_generalization.CASES}
 # The share of its bound that the best known case reaches, where that is not 1 (name and number of
 # the case); where a total eps is spent, the share of delta, whatever the bound is on.
 REACHED = {

@@ -163,10 +163,7 @@ def plan_by_rejection(
         f"{plan.acceptance:.4g}, are within total variation {plan.total_variation:.3g}"
     )
     guarantee = replace(
-        inner,
-        mechanism="proven draw",
-        delta=delta,
-        assumptions=(*inner.assumptions[:-1], text),
+        inner, mechanism="proven draw", delta=delta, assumptions=(*inner.assumptions[:-1], text)
     )
     return guarantee, plan
 
