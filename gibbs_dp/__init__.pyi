@@ -39,7 +39,7 @@ from .one_dataset.inference_data import audit_inference_data as audit_inference_
 from .one_dataset.log_likelihood import audit_log_likelihood as audit_log_likelihood
 from .one_dataset.report import OneDatasetReport as OneDatasetReport
 from .one_dataset.report import load_one_dataset_report as load_one_dataset_report
-from .privacy import Guarantee as Guarantee
+from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.ledger import Ledger as Ledger
 from .privacy.releases.release import release as release
 from .quantities.attacker import Attacker as Attacker

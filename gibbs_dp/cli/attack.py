@@ -19,7 +19,7 @@ from gibbs_dp.cli.samplers import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 
 if TYPE_CHECKING:
-    from gibbs_dp.privacy import Guarantee
+    from gibbs_dp.privacy.guarantee import Guarantee
     from gibbs_dp.problems.base import Problem
 
 SUMMARY = (

@@ -17,7 +17,6 @@ from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import compose as compose
 from .dependent_rows import DependentRows as DependentRows
-from .guarantee import Guarantee as Guarantee
 from .guarantee import load_guarantee as load_guarantee
 from .ledger import BudgetExceededError as BudgetExceededError
 from .ledger_file import DamagedLedgerError as DamagedLedgerError

@@ -58,7 +58,7 @@ class Ledger:
     Parameters
     ----------
     path
-        A file that `Ledger.create` made.
+        A file that `gibbs_dp.Ledger.create` made.
 
     Raises
     ------

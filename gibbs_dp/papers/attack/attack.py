@@ -28,8 +28,8 @@ from gibbs_dp.papers.attack.result import AttackResult
 from gibbs_dp.papers.attack.rows import audited, measured_rows, warned, worst_case
 from gibbs_dp.papers.attack.trial import AttackTrial
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.privacy import Guarantee
 from gibbs_dp.privacy.attacks import OneRunEpsilon, epsilon_of_one_run
+from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.sample import sample

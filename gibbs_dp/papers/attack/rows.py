@@ -20,13 +20,13 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES, EPSILON_REFUTED
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import (
-    Guarantee,
     epsilon_shown,
     largest_advantage,
     largest_tpr,
     pure_dp_epsilon,
 )
 from gibbs_dp.privacy.attacks import as_replace_one
+from gibbs_dp.privacy.guarantee import Guarantee
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from gibbs_dp.holdout import Thresholdout
+from gibbs_dp.holdout.thresholdout import Thresholdout
 from gibbs_dp.papers.bayesian_dp.markov_chain import counting_sensitivity
 from gibbs_dp.papers.reusable_holdout.sparse import (
     approximate_rows,
