@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -190,34 +190,6 @@ def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
     if title is not None:
         figure.suptitle(title)
     legend_of_figure(figure, (left, right, nats), columns=4)
-    return figure
-
-
-@styled()
-def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
-    """Draw several attacks beside each other: advantages, true positive rates at 1%, epsilon."""
-    figure, grid = panels((4.2 * len(found), 10.0), 3, len(found), sharex="col", sharey="row")
-    for (top, middle, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
-        draw_advantage(top, rows)
-        draw_rate(middle, rows)
-        draw_epsilon(bottom, rows)
-        exact = column(rows, "on_average_tv_exact")
-        if np.isfinite(exact).any():
-            top.plot(
-                *(column(rows, "gamma"), exact),
-                ls="none",
-                marker="x",
-                ms=6,
-                mew=1.0,
-                color=BLACK,
-                label="best possible, by quadrature",
-                zorder=4,
-            )
-        top.set(title=title, xlabel="")
-        middle.set(xlabel="")
-    for axes in grid[:, 1:].ravel():
-        axes.set(ylabel="")
-    legend_of_figure(figure, grid.ravel(), columns=3)
     return figure
 
 
