@@ -53,14 +53,13 @@ from gibbs_dp.papers.capacity.closed_forms import (
     laplace_unrestricted_renyi_lower,
     product_renyi2,
 )
-from gibbs_dp.papers.capacity.line import gaussian_line
 from gibbs_dp.papers.capacity.matrix_mechanism import (
     Regime,
     gaussian_regime,
     hierarchical_strategy,
     matrix_regime,
 )
-from gibbs_dp.papers.capacity.polynomial import polynomial_kl
+from gibbs_dp.papers.capacity.polynomial import gaussian_line, polynomial_kl
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
 from gibbs_dp.papers.verify.check import (
     Check,

@@ -18,8 +18,7 @@ from gibbs_dp.papers.capacity.adversaries import (
     SumClass,
 )
 from gibbs_dp.papers.capacity.bound import mixture, parallel, sequential
-from gibbs_dp.papers.capacity.line import gaussian_line
-from gibbs_dp.papers.capacity.polynomial import alpha_from_renyi, polynomial_kl
+from gibbs_dp.papers.capacity.polynomial import alpha_from_renyi, gaussian_line, polynomial_kl
 from gibbs_dp.papers.capacity.verify import span_kl, span_renyi
 
 ALPHA = 3.0
