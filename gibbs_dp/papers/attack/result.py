@@ -31,7 +31,7 @@ from gibbs_dp.results.plotting import (
 from gibbs_dp.results.table import Heading, TextTable, counted, with_error
 
 if TYPE_CHECKING:
-    from gibbs_dp.results.plotting import Picture
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,10 +164,6 @@ best possible is 54.0% on average.'
 
 
 # Pictures of attacks: what was reached, what was computed, what the worst case allows.
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MARKS = {
     "optimal": ("optimal attack", BLUE, "o", -1),
