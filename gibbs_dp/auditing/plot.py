@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Reports = Mapping[str, ReportData]
+
 
 # Panels of a report's picture: what each shows, on an axis of one unit.
 
@@ -282,7 +284,7 @@ LEGEND_WIDTH = 34
 
 
 def plot_comparison(
-    reports: Mapping[str, ReportData],
+    reports: Reports,
     table: pd.DataFrame,
     title: str | None = None,
     axes: Sequence[Axes] | np.ndarray | None = None,
@@ -319,9 +321,7 @@ def _colors(names: list[str]) -> list[str]:
     return [COLORS[i % len(COLORS)] for i in range(len(names))]
 
 
-def _draw_differences(
-    axes: Axes, reports: Mapping[str, ReportData], table: pd.DataFrame, column: str
-) -> None:
+def _draw_differences(axes: Axes, reports: Reports, table: pd.DataFrame, column: str) -> None:
     names = list(reports)
     axes.axhspan(-1.96, 1.96, color="0.9", lw=0, zorder=0.5)
     axes.axhline(0.0, color="0.5", lw=0.8)
@@ -344,17 +344,13 @@ def _draw_differences(
     axes.set_ylabel("difference\n(standard errors)")
 
 
-def _selected_gammas(
-    reports: Mapping[str, ReportData], name: str, column: str
-) -> Float[np.ndarray, " _gammas"]:
+def _selected_gammas(reports: Reports, name: str, column: str) -> Float[np.ndarray, " _gammas"]:
     """Gammas at which a report or the baseline lost datasets."""
     both = (reports[name], next(iter(reports.values())))
     return np.concatenate([r["gamma"][selected_rows(r, column)] for r in both if len(r)])
 
 
-def _handles(
-    reports: Mapping[str, ReportData], shown: list[str], drawn: list[Axes]
-) -> list[Line2D | Patch]:
+def _handles(reports: Reports, shown: list[str], drawn: list[Axes]) -> list[Line2D | Patch]:
     """Colours are reports and lines are columns: names once, however many reports there are."""
     names = list(reports)
     left: list[Line2D | Patch] = []

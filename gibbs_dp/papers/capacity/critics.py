@@ -21,6 +21,8 @@ from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFe
 from gibbs_dp.papers.capacity.bound import CapacityBound
 from gibbs_dp.papers.capacity.closed_forms import monomials
 
+Outputs = Float[Array, "draws dim"]
+
 # Largest share of one draw in a mean, so that at least fifty draws carry it.
 _LARGEST_SHARE = 0.02
 
@@ -77,7 +79,7 @@ def check_trainable(adversary: Adversary) -> Adversary:
     return adversary
 
 
-def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array, "draws inputs"]:
+def inputs_of(adversary: Adversary, x: Outputs) -> Float[Array, "draws inputs"]:
     """Compute the inputs of a class for outputs: features, or ``x``."""
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]
@@ -117,12 +119,7 @@ def value(parameters: PyTree, inputs: Float[Array, "draws inputs"]) -> Float[Arr
     return matmul(inputs, parameters["out"])
 
 
-def standardized(
-    adversary: Adversary,
-    x_p: Float[Array, "draws dim"],
-    x_q: Float[Array, "draws dim"],
-    num_train: int,
-) -> Inputs:
+def standardized(adversary: Adversary, x_p: Outputs, x_q: Outputs, num_train: int) -> Inputs:
     """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law."""
     pooled = jnp.concatenate([x_p[:num_train], x_q[:num_train]])
     tiny = jnp.finfo(pooled.dtype).tiny
@@ -155,11 +152,7 @@ class _Best(NamedTuple):
 
 
 def train_and_judge(
-    key: PRNGKeyArray,
-    x_p: Float[Array, "draws dim"],
-    x_q: Float[Array, "draws dim"],
-    adversary: Adversary,
-    num_steps: int,
+    key: PRNGKeyArray, x_p: Outputs, x_q: Outputs, adversary: Adversary, num_steps: int
 ) -> Verdict:
     """Train a critic on the first half of the draws of each law, judge it on the second.
 
@@ -309,7 +302,7 @@ def trained_divergence(
     return TrainedDivergence(bound, se)
 
 
-def _draws(name: str, values: ArrayLike | Array) -> Float[Array, "draws dim"]:
+def _draws(name: str, values: ArrayLike | Array) -> Outputs:
     x = jnp.asarray(values, jnp.result_type(float))
     if x.ndim == 1:
         x = x[:, None]

@@ -71,6 +71,10 @@ from gibbs_dp.papers.verify.check import (
     reaches,
 )
 
+Law = Float[np.ndarray, " outcomes"]
+Functions = Float[np.ndarray, "k outcomes"]
+Free = Float[np.ndarray, " free"]
+
 # Restricted divergences of finite laws, for the span of given functions: convex problems.
 
 # Shares of the critic's size at which absolute values are smoothed, in steps.
@@ -78,10 +82,8 @@ _ROUNDING = (1e-2, 1e-4, 1e-6, 1e-8)
 
 
 def _checked(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> tuple[Float[np.ndarray, "k outcomes"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    functions: Functions, p: Law, q: Law
+) -> tuple[Functions, Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     laws = checks.law("p", p), checks.law("q", q)
     checks.same_length("p", laws[0], "q", laws[1])
     if functions.shape[1] != laws[0].size or not np.isfinite(functions).all():
@@ -92,22 +94,13 @@ def _checked(
     return functions, *laws
 
 
-def finite_class_kl(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> float:
+def finite_class_kl(functions: Functions, p: Law, q: Law) -> float:
     """Restricted KL of finitely many critics, nats; it may be negative without constants."""
     functions, p, q = _checked(functions, p, q)
     return float(np.max(functions @ p - np.exp(functions - 1) @ q))
 
 
-def span_kl(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-    has_constants: bool = True,
-) -> float:
+def span_kl(functions: Functions, p: Law, q: Law, has_constants: bool = True) -> float:
     """Restricted KL for all combinations of some functions, in nats."""
     functions, p, q = _checked(functions, p, q)
     inside = q > 0
@@ -141,12 +134,7 @@ def span_kl(
     return -float(found.fun)
 
 
-def span_renyi(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-    alpha: float,
-) -> float:
+def span_renyi(functions: Functions, p: Law, q: Law, alpha: float) -> float:
     """Restricted Rényi divergence for all combinations of some functions, in nats."""
     conjugate = alpha / above_one(alpha)
     functions, p, q = _checked(functions, p, q)
@@ -166,9 +154,7 @@ def span_renyi(
     origin = mean / float(mean @ mean)
     free = np.linalg.svd(mean[None, :])[2][1:]
 
-    def loss(
-        y: Float[np.ndarray, " free"], rounding: float
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    def loss(y: Free, rounding: float) -> tuple[float, np.ndarray, np.ndarray]:
         g = (origin + y @ free) @ terms
         size = np.sqrt(g**2 + rounding**2)
         ways = free @ terms
@@ -184,17 +170,14 @@ def span_renyi(
     return -math.log(conjugate * loss(y, 0.0)[0])
 
 
-def _settle(
-    loss: Callable[[Float[np.ndarray, " free"]], tuple[float, np.ndarray, np.ndarray]],
-    start: Float[np.ndarray, " free"],
-) -> Float[np.ndarray, " free"]:
+def _settle(loss: Callable[[Free], tuple[float, np.ndarray, np.ndarray]], start: Free) -> Free:
     """Minimize a smooth convex function, given with its gradient and Hessian."""
 
-    def first(y: Float[np.ndarray, " free"]) -> tuple[float, Float[np.ndarray, " free"]]:
+    def first(y: Free) -> tuple[float, Free]:
         value, gradient, _ = loss(y)
         return value, gradient
 
-    def second(y: Float[np.ndarray, " free"]) -> Float[np.ndarray, "free free"]:
+    def second(y: Free) -> Float[np.ndarray, "free free"]:
         return loss(y)[2]
 
     found = minimize(
@@ -308,9 +291,7 @@ SECTION_4 = f"{PAPER}, section 4"
 NUM_SEEDS = 3
 
 
-def _linear(
-    p: Float[np.ndarray, " outcomes"], q: Float[np.ndarray, " outcomes"], x: np.ndarray
-) -> tuple[CapacityBound, CapacityBound]:
+def _linear(p: Law, q: Law, x: np.ndarray) -> tuple[CapacityBound, CapacityBound]:
     """Return restricted KL and Rényi divergences of linear critics of outcomes at ``x``."""
     kl = span_kl(x, p, q)
     renyi = span_renyi(np.vstack([np.ones(p.size), x]), p, q, ALPHA)
