@@ -387,32 +387,18 @@ def condition_records() -> list[Record]:
     signs = np.array([[1.0], [-1.0]])
     small = CapacityBound(query_hull_kl(signs, *rows_of_two), "kl", QueryHull())
     moved_by = float(np.abs(signs.T @ (rows_of_two[0] - rows_of_two[1])).max())
+    sharp, wrong = ipm_from_kl_by_hoeffding(small).value, 8 * math.sqrt(max(few, 0.0))
+    kls = polynomial_kl(wide, narrow, 2), polynomial_kl(wide, narrow, 1)
+    without_noise = span_kl(np.array([[0.0, 1.0]]), *point)
     return [
         reaches("Theorem 7: IPM <= 8 sqrt(KL)", PAPER, moved_by, ipm_from_kl(small).value, 0.17678),
-        reaches(
-            "Theorem 7 by Hoeffding: sqrt(2 KL)",
-            "Hoeffding's lemma",
-            moved_by,
-            ipm_from_kl_by_hoeffding(small).value,
-        ),
+        reaches("Theorem 7 by Hoeffding: sqrt(2 KL)", "Hoeffding's lemma", moved_by, sharp),
         reaches("Theorem 6: |E gen| <= 8 sqrt(eps)", PAPER, gap, full, 0.04412),
         inequality("two critics: restricted KL is negative", "counterexample", few, -1e-6),
-        counterexample(
-            "Theorem 6 without its conditions", PAPER, gap, 8 * math.sqrt(max(few, 0.0))
-        ),
-        counterexample(
-            "post-processing by a square keeps linear critics' KL",
-            "wrong class",
-            polynomial_kl(wide, narrow, 2),
-            polynomial_kl(wide, narrow, 1),
-        ),
+        counterexample("Theorem 6 without its conditions", PAPER, gap, wrong),
+        counterexample("post-processing by a square keeps linear critics' KL", "wrong class", *kls),
         counterexample("sequential composition with one noise", "wrong noise", shared, apart),
-        equality(
-            "no noise: no finite linear KL",
-            PAPER,
-            span_kl(np.array([[0.0, 1.0]]), *point),
-            math.inf,
-        ),
+        equality("no noise: no finite linear KL", PAPER, without_noise, math.inf),
         equality("no noise: Laplace's closed form", PAPER, laplace_linear_kl(math.inf), math.inf),
     ]
 
