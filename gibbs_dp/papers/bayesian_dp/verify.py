@@ -264,17 +264,11 @@ def field_records() -> list[Record]:
     least = float(np.max(covariance @ ones / np.diag(covariance)))
     without = max(abs(mixed.response(ones, i, [])) for i in range(4))
     tried = attract.every_adversary(ones)
+    poorest = "privacy is poorest for who knows least"
     return [
-        equality(
-            "privacy is poorest for who knows least, rows that attract", YANG, tried.value, least
-        ),
+        equality(f"{poorest}, rows that attract", YANG, tried.value, least),
         equality("the same, by the rule", YANG, attract.worst_response(ones).value, least),
-        counterexample(
-            "privacy is poorest for who knows least, any signs",
-            YANG,
-            mixed.worst_response(ones).value,
-            without,
-        ),
+        counterexample(f"{poorest}, any signs", YANG, mixed.worst_response(ones).value, without),
     ]
 
 
