@@ -65,8 +65,8 @@ audit().to_excel("audit.xlsx")""",
     "lint": "import ruff, mypy.api",
     "notebooks": "import ipykernel, ipywidgets, jupytext, nbmake",
     "privacy": """
-from gibbs_dp import privacy
-one = privacy.Guarantee("add-remove", "chain", 1, 1.0, float("inf"), 0.0, gdp=0.5)
+from gibbs_dp import Guarantee, privacy
+one = Guarantee("add-remove", "chain", 1, 1.0, float("inf"), 0.0, gdp=0.5)
 assert privacy.compose([one] * 10, delta=1e-5).epsilon > 1""",
     "tables": """
 import pandas, gibbs_dp as gdp

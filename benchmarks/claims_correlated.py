@@ -16,7 +16,7 @@ from claims_case import Case, quieter
 from lower_bounds import Runs
 
 from gibbs_dp.papers import bayesian_dp
-from gibbs_dp.papers.bayesian_dp import gaussian_sum, networks
+from gibbs_dp.papers.bayesian_dp import networks, row_sums
 from gibbs_dp.privacy import mechanisms
 from gibbs_dp.privacy.mechanisms import LaplaceMechanism
 
@@ -115,6 +115,6 @@ def gaussian_rows(rng: np.random.Generator) -> Case:
         "a row at -1 or 1, to one who does not know the other (correlation 0.95)",
         mechanism.epsilon,
         lambda count: (release(-1.0, count), release(1.0, count)),
-        {"noise / 4": partial(quieter, gaussian_sum, QUARTER)},
-        partial(quieter, gaussian_sum),
+        {"noise / 4": partial(quieter, row_sums, QUARTER)},
+        partial(quieter, row_sums),
     )

@@ -16,7 +16,7 @@ from lower_bounds import Runs, Score, all_of, known, straight
 
 from gibbs_dp import Ledger, Thresholdout
 from gibbs_dp.holdout import HoldoutSpentError, thresholdout
-from gibbs_dp.papers.reusable_holdout import exact_laws
+from gibbs_dp.papers.reusable_holdout import sparse
 
 QUARTER = 4.0
 NUM_ROWS, THRESHOLD = 10, 0.5
@@ -67,11 +67,11 @@ def log_ratio(questions: Questions, budget: int, sigma: float) -> Score:
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            exact_laws.sparse_probability(
+            sparse.sparse_probability(
                 tuple(means - THRESHOLD),
                 answers,
-                threshold_noise=exact_laws.laplace_noise(2 * sigma),
-                query_noise=exact_laws.laplace_noise(4 * sigma),
+                threshold_noise=sparse.laplace_noise(2 * sigma),
+                query_noise=sparse.laplace_noise(4 * sigma),
             )
             for means in (questions.first, questions.second)
         )

@@ -14,8 +14,8 @@ from lower_bounds import Runs, Score, all_of, counted, known, straight
 
 from gibbs_dp import holdout
 from gibbs_dp.holdout import sparse_vector
-from gibbs_dp.holdout.sparse_vector import SparseRun, above_threshold
-from gibbs_dp.papers.reusable_holdout import exact_laws
+from gibbs_dp.holdout.sparse_vector import SparseRun
+from gibbs_dp.papers.reusable_holdout import sparse
 
 QUARTER = 4.0
 Values = tuple[float, ...]
@@ -39,11 +39,11 @@ def log_ratio(mechanism: holdout.Sparse, first: Values, second: Values) -> Score
     @cache
     def of(answers: tuple[int, ...]) -> float:
         p, q = (
-            exact_laws.sparse_probability(
+            sparse.sparse_probability(
                 values,
                 answers,
-                threshold_noise=exact_laws.laplace_noise(mechanism.sigma),
-                query_noise=exact_laws.laplace_noise(2 * mechanism.sigma),
+                threshold_noise=sparse.laplace_noise(mechanism.sigma),
+                query_noise=sparse.laplace_noise(2 * mechanism.sigma),
             )
             for values in (first, second)
         )
@@ -132,10 +132,10 @@ def case(
 
 def cases() -> Iterator[Case]:
     """Levels of the queries, in units of sigma, are those where the attack has most power."""
-    one = above_threshold(4.0, sensitivity=1.0, adjacency="replace-one")
+    one = holdout.sparse_pure(4.0, 1, sensitivity=1.0, adjacency="replace-one")
     yield case(
         "above threshold",
-        "above_threshold, SparseRun.is_above",
+        "sparse_pure, SparseRun.is_above",
         one,
         neighbours((0,) * 7 + (1,), -one.sigma, one.sigma),
         **QUIETER,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gibbs_dp.privacy.lower_bounds import best_events, log_ratio, normal_distance
+from gibbs_dp.privacy.attacks import best_events, log_ratio, normal_distance
 
 # One row a run: numbers that the release shows, NaN where there is none.
 Runs = np.ndarray

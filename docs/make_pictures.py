@@ -13,12 +13,15 @@ import tempfile
 from pathlib import Path
 
 import jax
+import numpy as np
 from PIL import Image
 
 import gibbs_dp as gdp
-from gibbs_dp.papers.attack.result import plot_attack_panels
+from gibbs_dp.papers.attack import result
 from gibbs_dp.papers.bayesian_dp.plot import plot_quilts
 from gibbs_dp.papers.on_average_kl.figure2 import figure2
+from gibbs_dp.papers.tables import column
+from gibbs_dp.results.plotting import BLACK, legend_of_figure, panels, styled
 
 FOLDER = Path(__file__).parent / "pictures"
 sys.path.insert(0, str(Path(__file__).parent / "extension"))
@@ -82,11 +85,39 @@ def photograph(path):
             few.save(path, optimize=True)
 
 
+@styled()
+def attack_panels(found):
+    """Several attacks beside each other: advantages, true positive rates at 1%, epsilon."""
+    figure, grid = panels((4.2 * len(found), 10.0), 3, len(found), sharex="col", sharey="row")
+    for (top, middle, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
+        result.draw_advantage(top, rows)
+        result.draw_rate(middle, rows)
+        result.draw_epsilon(bottom, rows)
+        exact = column(rows, "on_average_tv_exact")
+        if np.isfinite(exact).any():
+            top.plot(
+                *(column(rows, "gamma"), exact),
+                ls="none",
+                marker="x",
+                ms=6,
+                mew=1.0,
+                color=BLACK,
+                label="best possible, by quadrature",
+                zorder=4,
+            )
+        top.set(title=title, xlabel="")
+        middle.set(xlabel="")
+    for axes in grid[:, 1:].ravel():
+        axes.set(ylabel="")
+    legend_of_figure(figure, grid.ravel(), columns=3)
+    return figure
+
+
 def attacks():
     """Attacks on 20,000 posteriors a gamma, as `benchmarks/attack_measured.py` saved them."""
     rows = json.loads(ATTACKS.read_text())["rows"]
     titles = dict.fromkeys(row["panel"] for row in rows)
-    return plot_attack_panels({t: [row for row in rows if row["panel"] == t] for t in titles})
+    return attack_panels({t: [row for row in rows if row["panel"] == t] for t in titles})
 
 
 def main():

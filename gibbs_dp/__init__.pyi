@@ -39,9 +39,9 @@ from .one_dataset.inference_data import audit_inference_data as audit_inference_
 from .one_dataset.log_likelihood import audit_log_likelihood as audit_log_likelihood
 from .one_dataset.report import OneDatasetReport as OneDatasetReport
 from .one_dataset.report import load_one_dataset_report as load_one_dataset_report
-from .privacy import Guarantee as Guarantee
-from .privacy import Ledger as Ledger
-from .privacy import release as release
+from .privacy.guarantee import Guarantee as Guarantee
+from .privacy.ledger import Ledger as Ledger
+from .privacy.releases.release import release as release
 from .quantities.attacker import Attacker as Attacker
 from .quantities.certified_kl import CertifiedKL as CertifiedKL
 from .quantities.exposure import Exposure as Exposure
@@ -62,6 +62,7 @@ from .sampling.calibration import check_calibration as check_calibration
 from .sampling.draws import Draws as Draws
 from .sampling.draws import load_draws as load_draws
 from .sampling.grid import Grid as Grid
+from .sampling.grid import Line as Line
 from .sampling.kernels import HMC as HMC
 from .sampling.kernels import MALA as MALA
 from .sampling.kernels import SGLD as SGLD
@@ -70,7 +71,6 @@ from .sampling.kernels import Kernel as Kernel
 from .sampling.kernels import UnderdampedLangevin as UnderdampedLangevin
 from .sampling.kernels.stochastic import Cyclical as Cyclical
 from .sampling.kernels.stochastic import StochasticLangevin as StochasticLangevin
-from .sampling.line import Line as Line
 from .sampling.minibatch import sample_minibatches as sample_minibatches
 from .sampling.minibatch_draws import MinibatchDraws as MinibatchDraws
 from .sampling.minibatch_draws import load_minibatch_draws as load_minibatch_draws

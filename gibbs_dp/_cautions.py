@@ -110,8 +110,7 @@ def _all_of(found: Any) -> Sequence[str]:
 
 
 def warns(
-    kind: Callable[[str], type[AuditWarning]],
-    told: Callable[[Any], Sequence[str]] = _all_of,
+    kind: Callable[[str], type[AuditWarning]], told: Callable[[Any], Sequence[str]] = _all_of
 ) -> Callable[[Callable[Arguments, Found]], Callable[Arguments, Found]]:
     """Make a function issue its result's warnings, each name once, and nothing that it calls."""
 

@@ -46,10 +46,7 @@ def require(module: str) -> Any:
 
 
 def stand_in(name: str, error: ModuleNotFoundError) -> type:
-    """Make a class in place of one that needs an extra: it says so to who makes an object of it.
-
-    Names of packages can then be listed and looked up without their extras.
-    """
+    """Make a class in place of one that needs an extra: it says so to who makes an object of it."""
     module = (error.name or "").partition(".")[0]
     if module not in PACKAGES:
         raise error

@@ -168,10 +168,7 @@ def bernoulli(
 
 
 def threefry(key: tuple[Words, Words], count: tuple[Words, Words], rounds: int = ROUNDS) -> Any:
-    """Threefry-2x32 (Salmon, Moraes, Dror & Shaw 2011): a pair of random words for each count.
-
-    The authors recommend 20 rounds; 13 are the fewest that pass their tests.
-    """
+    """Threefry-2x32 (Salmon, Moraes, Dror & Shaw 2011): a pair of random words for each count."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(PARITY))
     x, y = count[0] + schedule[0], count[1] + schedule[1]
     for i in range(rounds):

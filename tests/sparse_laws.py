@@ -2,7 +2,7 @@
 
 import itertools
 
-from gibbs_dp.papers.reusable_holdout.exact_laws import sparse_probability
+from gibbs_dp.papers.reusable_holdout.sparse import sparse_probability
 
 
 def sparse_law(values, *, num_above, threshold_noise, query_noise, is_redrawn=True):

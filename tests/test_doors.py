@@ -11,7 +11,7 @@ import pytest
 
 import gibbs_dp as gdp
 from gibbs_dp import estimators
-from gibbs_dp.holdout import Thresholdout
+from gibbs_dp.holdout.thresholdout import Thresholdout
 from gibbs_dp.information import checks
 from gibbs_dp.privacy import ChainDraw
 from gibbs_dp.privacy.mechanisms import GaussianMechanism, LaplaceMechanism

@@ -66,9 +66,5 @@ def target_platform() -> str:
 
 
 def is_accelerator(name: str) -> bool:
-    """Return True if a platform's devices work on thousands of posteriors at once.
-
-    There a program asks its host how often a loop goes round unless that was known when it was
-    compiled.
-    """
+    """Return True if a platform's devices work on thousands of posteriors at once."""
     return name != "cpu"

@@ -90,10 +90,7 @@ def program_name(
 
 
 def load(name: str, kinds: Sequence[type]) -> tuple[Any, Any] | None:
-    """Read a program and the structure of its results; None where there is none, or it is damaged.
-
-    ``kinds``: named tuples that no module has.
-    """
+    """Read a program and the structure of its results; None where it is missing or damaged."""
     place = folder()
     if place is None:
         return None
@@ -113,11 +110,7 @@ def load(name: str, kinds: Sequence[type]) -> tuple[Any, Any] | None:
 
 
 def save(name: str, exported: Any, description: Any) -> None:
-    """Write a program, and how its results are put together.
-
-    Nothing is written where the folder cannot be, or where the program cannot be serialized: it
-    runs all the same.
-    """
+    """Write a program, and how its results are put together."""
     place = folder()
     if place is None:
         return
@@ -320,10 +313,7 @@ def is_kept() -> bool:
 
 
 def keep_whole() -> None:
-    """Let JAX write its files whole, and take what it cannot unpack for missing.
-
-    Nothing is done where JAX keeps them in another way, or evicts old ones itself.
-    """
+    """Let JAX write its files whole, and take what it cannot unpack for missing."""
     try:
         from jax._src import compilation_cache, lru_cache
 

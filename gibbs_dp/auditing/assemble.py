@@ -126,10 +126,7 @@ def partial_report(
 def make_row(
     settings: Settings, result: GammaResult, of_datasets: Means
 ) -> tuple[Row, list[Warned]]:
-    """One gamma's row, and one sentence for everything about it that a reader must know.
-
-    ``of_datasets`` are the :func:`dataset_values` that its means are of.
-    """
+    """One gamma's row, and one sentence for everything about it that a reader must know."""
     total, count = result.is_good.size, int(result.is_good.sum())
     if count < 2:
         raise ValueError(
@@ -165,10 +162,7 @@ def make_row(
 def dataset_values(
     settings: Settings, result: GammaResult
 ) -> dict[str, Float[np.ndarray, " datasets"]]:
-    """Return what the row's means are means of, in the datasets' order; NaN for failed ones.
-
-    Some are of the first datasets only.
-    """
+    """Return what the row's means are means of, in the datasets' order; NaN for failed ones."""
     found: dict[str, Any] = {}
     for quantity in settings.quantities:
         means = quantity.means(result)

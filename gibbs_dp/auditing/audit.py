@@ -51,8 +51,8 @@ from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
 from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
+from gibbs_dp.sampling.grid import Line
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
-from gibbs_dp.sampling.line import Line
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
@@ -188,10 +188,7 @@ NUM_NODES, NUM_NODES_OF_WHOLE = (64, 256), (256,)
 
 
 def lines_of(posterior: GibbsPosterior, learn: Sequence[Quantity]) -> list[Line]:
-    """Return sums for a posterior of one coordinate, where all that is learnt is known from them.
-
-    A quantity of a user's own may look at draws as if they weighed alike.
-    """
+    """Return sums for a posterior of one coordinate, where they tell all that is learnt."""
     leading = leading_of(learn)
     is_known = all(
         type(q).__module__.startswith("gibbs_dp.") and not q.needs_independent_chains for q in learn

@@ -246,11 +246,7 @@ def calibrate_on_average_kl(
 
 
 def calibrate_attack_advantage(sweep: Sweep, target: float) -> AverageCalibration:
-    """Find the gamma of a target advantage of the best attacker, on average, of one draw.
-
-    The advantage is the true minus the false positive rate, at its best, of somebody who sees one
-    draw and knows all but one example: the mean total variation, column ``on_average_tv``.
-    """
+    """Find the gamma of a target advantage of the best attacker, on average, of one draw."""
     goal = checks.unit_interval("attack_advantage", target, open_left=True)
     found = find_root(sweep, "on_average_tv", goal, "attack_advantage", levels_off=True)
     if 1.0 - found.value >= LEAST_DOUBT * found.value_se:

@@ -17,7 +17,7 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.auditing.certificate import BOUNDS, NOISY_NORMALIZER, VACUOUS, Certificate
 from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.information import checks
-from gibbs_dp.information.bounds import pac_bayes
+from gibbs_dp.information.bounds import generalization
 from gibbs_dp.model.charts import BoxChart, chart_of
 from gibbs_dp.model.check import (
     as_key,
@@ -511,8 +511,8 @@ def bound_rows(
         log_c, kl = row["log_normalizer"], row["kl"]
         by_c: dict[str, Any] = {"gamma": float(gamma), "delta": each, "loss_range": loss_range}
         by_kl: dict[str, Any] = {"delta": delta if is_exact else each, "loss_range": loss_range}
-        row["catoni"] = pac_bayes.catoni_bound(log_c, n, **by_c)
-        row["maurer"] = pac_bayes.maurer_bound(risk, kl, n, **by_kl)
+        row["catoni"] = generalization.catoni_bound(log_c, n, **by_c)
+        row["maurer"] = generalization.maurer_bound(risk, kl, n, **by_kl)
         rows.append(row)
     return tuple(rows)
 

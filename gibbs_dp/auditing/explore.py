@@ -18,12 +18,7 @@ import numpy as np
 
 from gibbs_dp import io
 from gibbs_dp.auditing.plot import allowed_tpr, points_of
-from gibbs_dp.auditing.report_data import (
-    ReportData,
-    cells_of_rows,
-    curve_with_errors,
-    rows_title,
-)
+from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, curve_with_errors, rows_title
 from gibbs_dp.auditing.report_page import page_of
 from gibbs_dp.auditing.summary import CAUTIONS
 from gibbs_dp.quantities.attacker import PROFILE
@@ -58,10 +53,7 @@ PICTURES = {
         "nats": ("on_average_kl", "epsilon"),
         "right guesses in 100": ("right", "most_right"),
     },
-    "risk": {
-        "risk on fresh examples": ("population_risk",),
-        "excess risk": ("excess_risk",),
-    },
+    "risk": {"risk on fresh examples": ("population_risk",), "excess risk": ("excess_risk",)},
 }
 # What may be limited, whether it grows with gamma, and what finds the gamma of it.
 LIMITS = {
@@ -335,11 +327,7 @@ def _warning(text: str, report: ReportData) -> dict[str, Any]:
     found = re.match(r"gamma=(\S+): ", text)
     caution = page.caution_of(text, (c for kinds in CAUTIONS.values() for c in kinds))
     more = [] if caution is None else [caution.meaning, f"What to do: {caution.remedy}"]
-    return {
-        "gamma": known.get(found[1]) if found else None,
-        "text": plain(text),
-        "more": more,
-    }
+    return {"gamma": known.get(found[1]) if found else None, "text": plain(text), "more": more}
 
 
 def _roc(report: ReportData, i: int) -> dict[str, Any] | None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Reports = Mapping[str, ReportData]
+
 
 # Panels of a report's picture: what each shows, on an axis of one unit.
 
@@ -235,11 +237,7 @@ def overlay_report(
     label: str | None = None,
     panel: str = DEFAULT[0],
 ) -> Figure:
-    """Draw one panel of a report over what the axes show already.
-
-    Each report has a colour, the next one that these axes have not used for a report. The axes
-    keep their own style.
-    """
+    """Draw one panel of a report over what the axes show already."""
     (panel,) = check_panels(report, [panel])
     drawn = {g for line in axes.lines if (g := str(line.get_gid())).startswith(GID)}
     unit = f" in {PANEL_UNITS[panel]}"
@@ -263,10 +261,7 @@ def overlay_report(
 
 
 def selected_rows(report: ReportData, name: str) -> Bool[np.ndarray, " gammas"]:
-    """At which gammas a column is a mean over fewer datasets than were drawn.
-
-    Columns without an error are no means over datasets.
-    """
+    """At which gammas a column is a mean over fewer datasets than were drawn."""
     if f"{name}_se" not in report.columns:
         return np.zeros(len(report), bool)
     found = np.array([row.get("failed_datasets", 0) > 0 for row in report.rows])
@@ -289,15 +284,12 @@ LEGEND_WIDTH = 34
 
 
 def plot_comparison(
-    reports: Mapping[str, ReportData],
+    reports: Reports,
     table: pd.DataFrame,
     title: str | None = None,
     axes: Sequence[Axes] | np.ndarray | None = None,
 ) -> Figure:
-    """Draw privacy and risk of all reports; below, differences over their standard errors.
-
-    Risks are left out where the losses differ.
-    """
+    """Draw privacy and risk of all reports; below, differences over their standard errors."""
     compared = {
         panel: next((c for c in columns if (table["quantity"] == c).any()), None)
         for panel, columns in DIFFERENCES.items()
@@ -329,9 +321,7 @@ def _colors(names: list[str]) -> list[str]:
     return [COLORS[i % len(COLORS)] for i in range(len(names))]
 
 
-def _draw_differences(
-    axes: Axes, reports: Mapping[str, ReportData], table: pd.DataFrame, column: str
-) -> None:
+def _draw_differences(axes: Axes, reports: Reports, table: pd.DataFrame, column: str) -> None:
     names = list(reports)
     axes.axhspan(-1.96, 1.96, color="0.9", lw=0, zorder=0.5)
     axes.axhline(0.0, color="0.5", lw=0.8)
@@ -354,17 +344,13 @@ def _draw_differences(
     axes.set_ylabel("difference\n(standard errors)")
 
 
-def _selected_gammas(
-    reports: Mapping[str, ReportData], name: str, column: str
-) -> Float[np.ndarray, " _gammas"]:
+def _selected_gammas(reports: Reports, name: str, column: str) -> Float[np.ndarray, " _gammas"]:
     """Gammas at which a report or the baseline lost datasets."""
     both = (reports[name], next(iter(reports.values())))
     return np.concatenate([r["gamma"][selected_rows(r, column)] for r in both if len(r)])
 
 
-def _handles(
-    reports: Mapping[str, ReportData], shown: list[str], drawn: list[Axes]
-) -> list[Line2D | Patch]:
+def _handles(reports: Reports, shown: list[str], drawn: list[Axes]) -> list[Line2D | Patch]:
     """Colours are reports and lines are columns: names once, however many reports there are."""
     names = list(reports)
     left: list[Line2D | Patch] = []
@@ -489,9 +475,7 @@ ROW_PANELS = {
 
 
 def plot_exposure(
-    rows: pd.DataFrame,
-    title: str | None = None,
-    axes: Sequence[Axes] | np.ndarray | None = None,
+    rows: pd.DataFrame, title: str | None = None, axes: Sequence[Axes] | np.ndarray | None = None
 ) -> Figure:
     """Draw the rows of one gamma of ``Report.exposure``, a panel an estimate."""
     with drawing(axes, EXPOSURE_SIZE, columns=2) as (figure, places):

@@ -30,11 +30,7 @@ from gibbs_dp.auditing.report_data import (
 )
 from gibbs_dp.quantities.registry import COLUMNS
 from gibbs_dp.results import page
-from gibbs_dp.results.base import (
-    Remarks,
-    ResultWithExplorer,
-    ResultWithPage,
-)
+from gibbs_dp.results.base import Remarks, ResultWithExplorer, ResultWithPage
 from gibbs_dp.results.table import WIDTH, Column, TextTable, counted, plain, remark_lines, visible
 
 if TYPE_CHECKING:

@@ -148,21 +148,7 @@ def kind_of(text: str) -> type[AuditWarning]:
 
 
 def verdicts_on(rows: Sequence[Row], warnings: Iterable[str]) -> list[str]:
-    """Return the worst verdict of the warnings on each row, and of those on all rows of a report.
-
-    Parameters
-    ----------
-    rows
-        Of the report.
-    warnings
-        Of the report: those on one row begin with its gamma.
-
-    Returns
-    -------
-    list of str
-        "ok", "look", "do not use", which is also the word where a tenth of the datasets failed,
-        or "unknown" where nothing was checked.
-    """
+    """Return the worst verdict on each row: "ok", "look", "do not use", or "unknown"."""
     found: dict[str, set[str]] = {}
     for text in warnings:
         gamma = text.partition(": ")[0] if text.startswith("gamma=") else ""
@@ -223,10 +209,7 @@ SPARED = ("gen. error", "95% interval", "risk")
 
 
 def summary_of(report: ReportData, most: int | None = None) -> TextTable:
-    """Return a line a gamma, which fits a terminal; columns of one's own where there is room.
-
-    ``most``: lines at most.
-    """
+    """Return a line a gamma, which fits a terminal; columns of one's own where there is room."""
     rows, known = report.rows[:most], report._known_columns
     columns = {Heading("gamma", known["gamma"].meaning): [f"{row['gamma']:g}" for row in rows]}
     for title, name, meaning, write in SHOWN:

@@ -19,7 +19,7 @@ from gibbs_dp.cli.samplers import SAMPLER, make_sampler
 from gibbs_dp.cli.session import start_session
 
 if TYPE_CHECKING:
-    from gibbs_dp.privacy import Guarantee
+    from gibbs_dp.privacy.guarantee import Guarantee
     from gibbs_dp.problems.base import Problem
 
 SUMMARY = (
@@ -46,7 +46,7 @@ ONE_RUN = (
         metavar="M",
     ),
     *options_of(
-        "gibbs_dp.papers.attack.one_run:attack_in_one_run",
+        "gibbs_dp.papers.attack.attack:attack_in_one_run",
         delta="with --canaries: delta at which epsilon is bounded",
         num_draws="with --canaries: draws that are released together",
     ),
@@ -136,7 +136,7 @@ def _in_one_run(
     import jax
 
     from gibbs_dp import io
-    from gibbs_dp.papers.attack.one_run import attack_in_one_run
+    from gibbs_dp.papers.attack.attack import attack_in_one_run
 
     counts = _defaults(problem, None) | given(parsed, COUNTS)
     canaries, n = parsed.canaries, counts["n"]

@@ -1,15 +1,16 @@
-"""``gibbs-dp audit``: sweep gamma over thousands of datasets and report; ``gibbs-dp merge``."""
+"""``gibbs-dp audit``: sweep gamma over thousands of datasets, or one posterior; ``merge``."""
 
 from __future__ import annotations
 
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of, parameters
-from gibbs_dp.cli import idata, output
+from gibbs_dp.cli import output
 from gibbs_dp.cli.extensions import WITH, files_of, load_extensions
 from gibbs_dp.cli.options import (
     ALL,
@@ -25,7 +26,7 @@ from gibbs_dp.cli.output import HTML, Stopped, UsageError, prepare_page, write_p
 from gibbs_dp.cli.parser import given, parse, split_name
 from gibbs_dp.cli.problem import make_problem, parse_with_problem, problem_options
 from gibbs_dp.cli.samplers import SAMPLER, SAMPLERS, make_sampler, sampler_options
-from gibbs_dp.cli.session import start_session
+from gibbs_dp.cli.session import begin, start_session
 from gibbs_dp.cli.store import DASK, STORE, executor_of, log_damage, make_store, recalled, remember
 
 if TYPE_CHECKING:
@@ -78,6 +79,45 @@ ON_REQUEST = (
     ),
     Option("exposure", "flag", "list the rows of a table that cost most; the list is sensitive"),
 )
+
+# One posterior, from the log-likelihoods in a file of its draws.
+
+IDATA_SUMMARY = (
+    "What one example changes in a posterior whose draws and log-likelihoods are in a file."
+)
+IDATA_EXAMPLE = """example:
+  # a file that PyMC, NumPyro or Stan wrote through ArviZ, with a group log_likelihood
+  gibbs-dp audit --idata fit.nc --var-names y --out results"""
+
+IDATA = Option(
+    "idata",
+    "str",
+    "a NetCDF-4 file with a group log_likelihood, or CSV files of CmdStan, a chain each",
+    is_list=True,
+    metavar="FILE",
+)
+GROUP = Option(
+    "group", "str", "remove whole groups, by this dimension or coordinate", metavar="NAME"
+)
+# As the help of audits of problems has it.
+DOOR = replace(IDATA, help="audit one posterior's file of draws; 'audit --idata --help' says how")
+OF_IDATA = (
+    *options_of(
+        "gibbs_dp:audit_inference_data",
+        var_names={"help": "log-likelihoods to add (default: all)", "metavar": "NAME"},
+    ),
+    GROUP,
+    *options_of(
+        "gibbs_dp:audit_inference_data",
+        gamma={"help": "inverse temperature of these draws", "metavar": "G", "shown": "1"},
+        examples={
+            "help": "whether several variables have factors of the same examples",
+            "shown": "as dimensions and labels tell",
+        },
+    ),
+)
+IDATA_GROUPS = {"one posterior, from a file": (IDATA, *OF_IDATA), "output": (*CHECK_OUTPUT, HTML)}
+
 GROUPS = {
     "what to sample": (*COUNTS[:2], *DATASETS, *RUNS, *COUNTS[2:]),
     LEARN: (*ON_AVERAGE_KL, *INFORMATION, *ON_REQUEST, NUM_RELEASES),
@@ -85,16 +125,16 @@ GROUPS = {
     SAMPLE: SAMPLER,
     "where to keep it": STORE,
     "where to run it": (DASK,),
-    "one posterior, from a file": (idata.DOOR,),
+    "one posterior, from a file": (DOOR,),
     "output": (*OUTPUT, ALL, HTML),
 }
 
 
 def run(arguments: Sequence[str]) -> None:
     """Run the command."""
-    if idata.is_named(arguments):
+    if _names_a_file(arguments):
         own = (option for options in GROUPS.values() for option in options)
-        return idata.run(arguments, {option.flag for option in (*own, *problem_options())})
+        return _run_idata(arguments, {option.flag for option in (*own, *problem_options())})
     parsed, name = parse_with_problem("audit", SUMMARY, arguments, GROUPS)
     store = make_store(parsed, os.environ)
     is_shared = store is not None and store.num_processes > 1
@@ -266,6 +306,57 @@ def _save_partial(
     report.save(path)
     _save_exposure(report, folder)
     return f"saved finished datasets to {path}; gammas (datasets): {finished}.{kept}"
+
+
+def _names_a_file(arguments: Sequence[str]) -> bool:
+    """Return whether a command line of ``audit`` names a file of draws."""
+    return any(word.partition("=")[0] == IDATA.flag for word in arguments)
+
+
+def _run_idata(arguments: Sequence[str], other_flags: set[str]) -> None:
+    """Run ``gibbs-dp audit --idata``."""
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        arguments = ["--help"]
+    known = [option for options in IDATA_GROUPS.values() for option in options]
+    flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    foreign = flags & (other_flags - {option.flag for option in known})
+    if foreign:
+        raise UsageError(
+            f"{min(foreign)}: --idata reads a posterior that was sampled, and has no such option "
+            f"(it has {', '.join(option.flag for option in OF_IDATA)})."
+        )
+    name, rest = split_name(arguments, known)
+    if name is not None:
+        raise UsageError(f"--idata: give a file or a problem ({name}), not both.")
+    parsed = parse(
+        "audit",
+        IDATA_SUMMARY,
+        rest,
+        IDATA_GROUPS,
+        usage="gibbs-dp audit --idata FILE [options]",
+        epilog=IDATA_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    folder = output.prepare_folder(parsed.out)
+    prepare_page(parsed)
+
+    from gibbs_dp.one_dataset.inference_data import audit_inference_data
+
+    begin()
+    paths = parsed.idata
+    report = audit_inference_data(paths[0] if len(paths) == 1 else paths, **given(parsed, OF_IDATA))
+    if parsed.json:
+        output.emit(report.to_json())
+        output.warn(report.warnings, parsed.quiet)
+    else:
+        output.show(report.summary())
+    if folder is not None:
+        path = folder / "one_dataset.nc"
+        report.save(path)
+        saved = output.save_figures({"one_dataset": report.plot()}, folder)
+        output.tell_saved([path, *saved], parsed.json, parsed.quiet)
+    names = ", ".join(Path(path).name for path in paths)
+    write_page(parsed, report, f"Audit of {names}", [f"Draws and log-likelihoods of {names}."])
 
 
 # The report of a sweep that several processes sampled.

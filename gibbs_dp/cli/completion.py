@@ -40,10 +40,7 @@ def run(arguments: Sequence[str]) -> None:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """Return one parser of all commands, for what is offered while they are typed.
-
-    It reads no command line: problems are commands of commands here, so that each has its options.
-    """
+    """Return one parser of all commands, for what is offered while they are typed."""
     whole = Parser(prog="gibbs-dp", description="Privacy and generalization of Gibbs posteriors.")
     whole.add_argument("--version", action="store_true", help="show the version")
     commands = whole.add_subparsers(metavar="COMMAND")

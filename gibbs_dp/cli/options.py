@@ -120,10 +120,7 @@ def declared(parsed: argparse.Namespace, problem: Problem) -> tuple[GibbsPosteri
 
 
 def with_bounds(parsed: argparse.Namespace, problem: Problem) -> Problem:
-    """Put the bounds of the command line in place of a problem's own, and clip a table to them.
-
-    What holds on the domain holds for its rows then; a note says in which units the bounds are.
-    """
+    """Put the bounds of the command line in place of a problem's own, and clip a table to them."""
     from gibbs_dp.model.populations import Table
     from gibbs_dp.privacy.table import clip_data
 

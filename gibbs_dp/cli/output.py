@@ -114,11 +114,7 @@ ROOM = 1 << 20
 
 
 def emit(text: str) -> None:
-    """Print a result on stdout; what a terminal would take for a command is spelled out.
-
-    Nothing is printed where the reader left early, as `head` does: what is left to do, files to be
-    saved above all, is done all the same.
-    """
+    """Print a result on stdout; what a terminal would take for a command is spelled out."""
     _to_stdout(printable(text))
 
 

@@ -49,11 +49,7 @@ def problem_options(problems: Mapping[str, Entry] = PROBLEMS) -> tuple[Option, .
 def parse_with_problem(
     command: str, summary: str, arguments: Sequence[str], groups: Mapping[str, Sequence[Option]]
 ) -> tuple[argparse.Namespace, str]:
-    """Parse a command that takes a problem; options may come before or after its name.
-
-    Returns the options, with what joined by ``--with`` as ``extensions``, and the problem's name,
-    "table" where a file stands in its place.
-    """
+    """Parse a command that takes a problem: options, and the problem's name ("table" of a file)."""
     joined = load_extensions(files_of(arguments), is_double=FLOAT64.flag in arguments)
     joined.check_use(command, groups)
     problems = joined.all_problems

@@ -300,7 +300,9 @@ def _groups(own: Extensions) -> dict[str, Sequence[Option]]:
 
 
 def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) -> None:
-    from gibbs_dp.privacy import Ledger, ReleasedModel, release
+    from gibbs_dp.privacy.ledger import Ledger
+    from gibbs_dp.privacy.released_model import ReleasedModel
+    from gibbs_dp.privacy.releases.release import release
 
     target = given(parsed, TARGETS)
     by_rule = _is_by_rule(parsed, target)

@@ -184,13 +184,7 @@ def run_explore(arguments: Sequence[str]) -> None:
 
 
 def next_steps(path: str) -> str:
-    """Say what a file is, and which commands are for it.
-
-    Raises
-    ------
-    UsageError
-        If it is neither a table nor a result.
-    """
+    """Say what a file is, and which commands are for it."""
     suffix = Path(path).suffix.lower()
     if suffix in TABLES:
         return (

@@ -41,11 +41,7 @@ def begin() -> None:
 
 
 def enable_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache folder, so that the next run starts faster.
-
-    ``JAX_COMPILATION_CACHE_DIR`` takes precedence (empty: no cache). A folder that cannot be
-    made, written or closed to all other users means no cache.
-    """
+    """Keep compiled programs in the user's cache folder, so that the next run starts faster."""
     from gibbs_dp._jaxlib.program_cache import keep_whole
 
     keep_whole()
@@ -76,11 +72,7 @@ def _make_own(place: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """``XDG_CACHE_HOME`` or ``~/.cache``, one folder per kind of processor.
-
-    Compiled CPU programs use the instructions of the machine that compiled them, and a home
-    folder may be shared between machines.
-    """
+    """``XDG_CACHE_HOME`` or ``~/.cache``, one folder per kind of processor."""
     try:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # no home folder

@@ -150,10 +150,7 @@ def make_store(parsed: argparse.Namespace, environment: Mapping[str, str]) -> St
 def remember(
     parsed: argparse.Namespace, name: str, store: Store, *, is_first: bool = False
 ) -> None:
-    """Write into the store what was asked for, so that ``merge`` can ask for it again.
-
-    With ``is_first`` an earlier request stays, as the store may yet refuse this one.
-    """
+    """Write into the store what was asked for, so that ``merge`` can ask for it again."""
     from gibbs_dp import io
 
     options = {k: v for k, v in vars(parsed).items() if k not in _NOT_ASKED}

@@ -66,12 +66,7 @@ class PairLaws(abc.ABC):
 
 
 class FinitePairs(PairLaws):
-    """Pairs of laws over finitely many outputs, with the probability of each pair.
-
-    The pair is public, so pooled figures are those of the joint laws of pair and output. What the
-    weights lack of 1 is the probability that the two laws are the same, as where a ghost has the
-    value that it replaces.
-    """
+    """Pairs of laws over finitely many outputs, with the probability of each pair."""
 
     def __init__(
         self,

@@ -102,10 +102,7 @@ def zcdp(pairs: Pairs) -> float:
 
 
 def random_dp_law(pairs: Pairs) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " pairs"]]:
-    """Privacy loss of every pair of datasets, ascending, and its probability.
-
-    Pairs whose ghost equals the example it replaces, of loss 0, carry the rest of the probability.
-    """
+    """Privacy loss of every pair of datasets, ascending, and its probability."""
     held = _stacked(pairs)
     loss = np.concatenate([privacy_loss(pair) for pair in held])
     mass = np.concatenate([np.exp(pair.log_weight) for pair in held])

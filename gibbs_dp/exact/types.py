@@ -237,11 +237,7 @@ class TypeTable(WeightedLaws):
         return current  # types of one example are the values, in order
 
     def subset_information(self) -> Float[np.ndarray, " sizes"]:
-        """``I(W; Z_1..Z_k)`` for ``k = 0..n``, in nats, ``[n + 1]``.
-
-        By the chain rule ``I(W; j examples | k others) = subset[j + k] - subset[k]``; entry 1 is
-        the individual-sample information of any one example.
-        """
+        """``I(W; Z_1..Z_k)`` for ``k = 0..n``, in nats, ``[n + 1]``."""
         values = np.zeros(self.n + 1)
         current = self.log_laws
         for size in range(self.n, 0, -1):

@@ -10,4 +10,3 @@ from .sparse_vector import sparse_approximate as sparse_approximate
 from .sparse_vector import sparse_pure as sparse_pure
 from .thresholdout import HoldoutAnswers as HoldoutAnswers
 from .thresholdout import HoldoutSpentError as HoldoutSpentError
-from .thresholdout import Thresholdout as Thresholdout

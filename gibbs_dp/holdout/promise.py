@@ -219,12 +219,12 @@ MAX_ROWS = 10**12
 
 
 class HoldoutPlan(NamedTuple):
-    """Settings of a `Thresholdout` that keep a promise.
+    """Settings of a `gibbs_dp.Thresholdout` that keep a promise.
 
     Parameters
     ----------
     threshold, sigma, budget
-        For `Thresholdout`; the budget is the largest that the promise allows.
+        For `gibbs_dp.Thresholdout`; the budget is the largest that the promise allows.
     tau, beta
         The promise: with probability ``1 - beta`` every answer is within ``tau`` of the population.
     overfit

@@ -233,11 +233,6 @@ def _check_threshold(threshold: float) -> None:
         raise ValueError(f"threshold must be finite, got {threshold}; pass a number.")
 
 
-def above_threshold(epsilon: float, *, sensitivity: float, adjacency: Adjacency) -> Sparse:
-    """AboveThreshold: ``Lap(2 s/epsilon)`` on the threshold, ``Lap(4 s/epsilon)`` on queries."""
-    return sparse_pure(epsilon, 1, sensitivity=sensitivity, adjacency=adjacency)
-
-
 def sparse_pure(
     epsilon: float, num_above: int, *, sensitivity: float, adjacency: Adjacency
 ) -> Sparse:

@@ -195,11 +195,7 @@ def expm1(value: float) -> float:
 
 
 def refuse_missing_labels(name: str, labels: Any) -> None:
-    """Raise ``ValueError`` where labels of groups are missing: they would be one more group.
-
-    Missing are None, NaN, NaT and pandas' NA, texts that are empty or spell one of these, and -1
-    among whole numbers from 0 on, which pandas' codes of categories have for it.
-    """
+    """Raise ``ValueError`` where labels of groups are missing: they would be one more group."""
     refuse_masked(name, labels)
     given = (
         list(labels) if isinstance(labels, (list, tuple)) else np.asarray(labels).ravel().tolist()

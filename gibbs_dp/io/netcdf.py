@@ -165,11 +165,7 @@ MAX_TEXTS = 100_000
 
 
 class Contents(NamedTuple):
-    """Contents of a group of a file.
-
-    ``attributes`` are texts and numbers, ``variables`` arrays over dimensions, ``coordinates``
-    the values of dimensions; ``groups`` lie within it.
-    """
+    """Contents of a group of a file."""
 
     attributes: dict[str, str | int | float]
     variables: dict[str, np.ndarray]

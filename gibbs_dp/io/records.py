@@ -28,11 +28,7 @@ _KINDS = "biufcSU"
 def save_record(
     path: str | os.PathLike[str], record: Any, labels: Labels, *, is_first: bool = False
 ) -> None:
-    """Write a (nested) named tuple of arrays and numbers, flushed and whole or not at all.
-
-    A block of summaries has dozens of arrays, so all of one type are stored as one;
-    ``layout``, JSON text, names the parts.
-    """
+    """Write a (nested) named tuple of arrays and numbers, flushed and whole or not at all."""
     parts: dict[str, list[np.ndarray]] = {}
     fields = []
     for name, array in _flatten(record, ""):

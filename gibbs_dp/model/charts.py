@@ -290,10 +290,7 @@ class BoxChart(ParameterFreeTransform):  # type: ignore[misc]
 
 
 class SimplexChart(ParameterFreeTransform):  # type: ignore[misc]
-    """Stick breaking: with ``m`` pieces to come, the next takes ``1 - Phi(-u)^(1/m)`` of the rest.
-
-    That share has the Beta(1, m) law of the pieces of a uniform point.
-    """
+    """Stick breaking: with ``m`` pieces to come, one takes ``1 - Phi(-u)^(1/m)`` of the rest."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex

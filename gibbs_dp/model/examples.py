@@ -15,11 +15,7 @@ from gibbs_dp.model.charts import is_spread
 
 
 def as_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
-
-    Floating leaves take JAX's default float type, so that float64 input works in a float32
-    session and vice versa. Arrays spread over several devices stay there.
-    """
+    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite."""
     _check_examples(data, name)
     return jax.tree.map(_to_default_float, data)
 

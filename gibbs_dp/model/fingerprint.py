@@ -84,11 +84,7 @@ def of_posterior(posterior: GibbsPosterior, examples: PyTree) -> dict[str, str]:
 
 
 def identity(posterior: GibbsPosterior, examples: PyTree, *others: Any) -> str | None:
-    """Digest of all that programs for a posterior and examples of these shapes depend on.
-
-    None for functions that cannot be traced, of which a check says why. ``others``: what else
-    there is, in JSON.
-    """
+    """Digest of all that programs for a posterior and examples of these shapes depend on."""
     u = jax.ShapeDtypeStruct((posterior.dim,), jnp.result_type(float))
     try:
         about: list[Any] = [of_posterior(posterior, examples), digest(posterior.constrain, u)]

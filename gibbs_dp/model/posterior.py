@@ -384,13 +384,7 @@ class MaskedLoss:
 
 @lru_cache(maxsize=32)
 def masked(posterior: GibbsPosterior) -> GibbsPosterior:
-    """Return the posterior of data ``(examples, keep)``, the same object at every call.
-
-    Raises
-    ------
-    ValueError
-        For a structured loss, which is not a sum over examples.
-    """
+    """Return the posterior of data ``(examples, keep)``, the same object at every call."""
     if posterior.loss is None:
         raise ValueError(
             "mask: a total_loss is not a sum over examples that could be masked; give a "

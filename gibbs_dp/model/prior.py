@@ -160,17 +160,7 @@ def leaf_curvature(leaf: Any) -> tuple[float, float]:
 class Prior:
     """A pytree of independent priors with the bijections of their supports.
 
-    Parameters
-    ----------
-    tree
-        A NumPyro distribution, a :class:`Flat`, or a dict (any pytree) of them, independent of
-        each other. In a dict, an entry may also be a function of the entries written before it,
-        which returns a distribution (a hierarchical prior); its support must not depend on them.
-
-    Raises
-    ------
-    ValueError
-        If a leaf is none of these or discrete, or a function's support depends on other parts.
+    Leaves are NumPyro distributions, `Flat`, or in a dict functions of the entries before them.
     """
 
     tree: Any

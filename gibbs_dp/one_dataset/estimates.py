@@ -12,6 +12,10 @@ from jaxtyping import Bool, Float, Int
 from gibbs_dp.estimators.average import mean_interval
 from gibbs_dp.estimators.pareto import pareto_smooth
 
+OfDraws = Float[np.ndarray, "examples draws"]
+OfSelections = Float[np.ndarray, "examples selections"]
+Chunk = Float[np.ndarray, "chunk draws"]
+
 # Pieces that a jackknife has at least, and where their draws suffice.
 FEWEST, MANY, MOST = 8, 16, 32
 DRAWS_FOR_MANY = 100
@@ -120,17 +124,17 @@ class Removed(NamedTuple):
     posterior without example ``i``, whose weights are ``e^x_i``.
     """
 
-    log_mean: Float[np.ndarray, "examples selections"]  # ``log E_p e^x_i``
+    log_mean: OfSelections  # ``log E_p e^x_i``
     # own, common: ``E_-i x_i``, and ``E_-i`` of the mean of all examples' ``x``
-    own: Float[np.ndarray, "examples selections"]
-    common: Float[np.ndarray, "examples selections"]
-    mean_own: Float[np.ndarray, "examples selections"]  # ``E_p x_i``
+    own: OfSelections
+    common: OfSelections
+    mean_own: OfSelections  # ``E_p x_i``
     # Total variation distance of ``p`` and ``p_-i``.
-    advantage: Float[np.ndarray, "examples selections"]
+    advantage: OfSelections
     # Of ``p_-i`` and ``p_-j``, a mean over partners ``j``.
-    pair_advantage: Float[np.ndarray, "examples selections"]
+    pair_advantage: OfSelections
     # Variance of ``x_i`` less the mean of all examples.
-    pair_variance: Float[np.ndarray, "examples selections"]
+    pair_variance: OfSelections
 
 
 class Heavier(NamedTuple):
@@ -147,9 +151,9 @@ class Heavier(NamedTuple):
     def fill(
         self,
         place: Int[np.ndarray, " chunk"],
-        x: Float[np.ndarray, "chunk draws"],
-        moved: Float[np.ndarray, "chunk draws"],
-        log_weights: Float[np.ndarray, "chunk draws"],
+        x: Chunk,
+        moved: Chunk,
+        log_weights: Chunk,
         mean_excess: Float[np.ndarray, " draws"],
     ) -> None:
         """Fill in a chunk, whose draws are to be moved so far."""
@@ -198,7 +202,7 @@ def centre(table: LogLikelihoods, gamma: float) -> Centre:
 
 def excess(
     table: LogLikelihoods, gamma: float, about: Centre
-) -> Iterator[tuple[Int[np.ndarray, " chunk"], Float[np.ndarray, "chunk draws"]]]:
+) -> Iterator[tuple[Int[np.ndarray, " chunk"], Chunk]]:
     """Go through the examples: their places, and ``x`` of every draw."""
     for place in chunks(table):
         x = -gamma * np.asarray(table[:, place].T, np.float64)
@@ -250,7 +254,7 @@ def remove_each(
 
 def sums_over_removed(
     table: LogLikelihoods, gamma: float, about: Centre, sums: Float[np.ndarray, "selections draws"]
-) -> Float[np.ndarray, "examples selections"]:
+) -> OfSelections:
     """Return the sum over examples ``i`` of ``E_-i x_j``, for every example ``j``."""
     found = np.empty((table.shape[1], len(sums)))
     for place, x in excess(table, gamma, about):
@@ -258,26 +262,18 @@ def sums_over_removed(
     return found
 
 
-def _selected(
-    values: Float[np.ndarray, "examples draws"], pieces: Pieces
-) -> Float[np.ndarray, "examples selections"]:
+def _selected(values: OfDraws, pieces: Pieces) -> OfSelections:
     """Sum over the draws of every selection."""
     return np.asarray(np.add.reduceat(values, pieces.starts, axis=1) @ pieces.kept.T)
 
 
-def _matched(
-    weights: Float[np.ndarray, "examples draws"],
-    values: Float[np.ndarray, " draws"],
-    pieces: Pieces,
-) -> Float[np.ndarray, "examples selections"]:
+def _matched(weights: OfDraws, values: Float[np.ndarray, " draws"], pieces: Pieces) -> OfSelections:
     """Sum weights times values over the draws of every selection."""
     sums = np.stack([weights[:, at] @ values[at] for at in pieces.slices()], axis=1)
     return np.asarray(sums @ pieces.kept.T)
 
 
-def _variance(
-    values: Float[np.ndarray, "examples draws"], pieces: Pieces
-) -> Float[np.ndarray, "examples selections"]:
+def _variance(values: OfDraws, pieces: Pieces) -> OfSelections:
     """Variance over the draws of every selection; their mean over all draws is zero."""
     count = pieces.num_draws
     squares, sums = _selected(values**2, pieces), _selected(values, pieces)
@@ -285,12 +281,12 @@ def _variance(
 
 
 def _distance(
-    a: Float[np.ndarray, "examples draws"],
+    a: OfDraws,
     b: Float[np.ndarray, "others draws"],
-    slack_a: Float[np.ndarray, "examples selections"],
+    slack_a: OfSelections,
     slack_b: Float[np.ndarray, "others selections"],
     pieces: Pieces,
-) -> Float[np.ndarray, "examples selections"]:
+) -> OfSelections:
     """Half the mean of ``|a - b|``, of weights whose mean over all draws is one.
 
     Over the draws of a selection their means are off by ``slack``, which is corrected to first
@@ -304,12 +300,7 @@ def _distance(
     return np.asarray(0.5 * (plain - slope_a * slack_a + slope_b * slack_b))
 
 
-def _partners(
-    weights: Float[np.ndarray, "examples draws"],
-    slack: Float[np.ndarray, "examples selections"],
-    pieces: Pieces,
-    most: int,
-) -> Float[np.ndarray, "examples selections"]:
+def _partners(weights: OfDraws, slack: OfSelections, pieces: Pieces, most: int) -> OfSelections:
     """Mean distance of each example's weights from those of partners, by circular shifts."""
     size = len(weights)
     count = min(most, size - 1)
@@ -324,8 +315,8 @@ def _partners(
 def _score(
     scores: Scores,
     place: Int[np.ndarray, " chunk"],
-    x: Float[np.ndarray, "chunk draws"],
-    log_weights: Float[np.ndarray, "chunk draws"],
+    x: Chunk,
+    log_weights: Chunk,
     means: Float[np.ndarray, " chunk"],
     gamma: float,
 ) -> None:
@@ -337,7 +328,7 @@ def _score(
     scores.p_waic[place] = np.var(log_likelihood, axis=1, ddof=1)
 
 
-def _log_mean(values: Float[np.ndarray, "examples draws"]) -> Float[np.ndarray, " examples"]:
+def _log_mean(values: OfDraws) -> Float[np.ndarray, " examples"]:
     top = values.max(axis=1)
     return np.asarray(top + np.log(np.mean(np.exp(values - top[:, None]), axis=1)))
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Values = Mapping[str, np.ndarray]
+
 SIZE = (9.0, 4.6)
 # Above so many examples, markers are small and without error bars.
 MANY = 400
@@ -24,7 +26,7 @@ WIDTH = 40
 
 def plot_report(
     averages: Mapping[str, float],
-    examples: Mapping[str, np.ndarray],
+    examples: Values,
     settings: Mapping[str, Any],
     title: str | None,
     axes: Sequence[Axes] | np.ndarray | None = None,
@@ -38,7 +40,7 @@ def plot_report(
 
 
 def plot_panels(
-    averages: Mapping[str, float], examples: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+    averages: Mapping[str, float], examples: Values, settings: Mapping[str, Any]
 ) -> dict[str, Figure]:
     """Draw the two panels as pictures of their own."""
     width, height = SIZE
@@ -52,7 +54,7 @@ def _draw(
     left: Axes,
     right: Axes,
     averages: Mapping[str, float],
-    examples: Mapping[str, np.ndarray],
+    examples: Values,
     settings: Mapping[str, Any],
 ) -> None:
     # The unit is a name from a file.
@@ -66,11 +68,7 @@ def _draw(
 
 
 def _exposures(
-    axes: Axes,
-    averages: Mapping[str, float],
-    examples: Mapping[str, np.ndarray],
-    order: np.ndarray,
-    unit: str,
+    axes: Axes, averages: Mapping[str, float], examples: Values, order: np.ndarray, unit: str
 ) -> None:
     values, errors = examples["exposure"][order], examples["exposure_mcse"][order]
     places = np.arange(1, values.size + 1).astype(float)

@@ -73,10 +73,7 @@ def statistical_query_tail(n: int, tau: float, *, epsilon: float) -> float:
 
 
 def statistical_query_tail_root(n: int, tau: float, *, epsilon: float) -> float:
-    """``epsilon <= sqrt(tau^2 - ln 2/(2n))``: the tail is at most ``3 sqrt(2) exp(-n tau^2)``.
-
-    `general_event_tail` with Hoeffding's ``2 exp(-2 n tau^2)``.
-    """
+    """``epsilon <= sqrt(tau^2 - ln 2/(2n))``: the tail is at most ``3 sqrt(2) exp(-n tau^2)``."""
     inside = checks.positive("tau", tau) ** 2 - math.log(2) / (2 * checks.count("n", n))
     _require(epsilon, math.sqrt(max(inside, 0.0)))
     return min(1.0, 3 * math.sqrt(2) * math.exp(-n * tau**2))
@@ -107,11 +104,7 @@ def general_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
 
 
 def adaptive_event_tail(n: int, *, fixed_tail: float, epsilon: float) -> float:
-    """Best ``2^k fixed_tail + beta`` over ``beta``, for any ``epsilon``: the sharpest in this file.
-
-    ``k`` is `gibbs_dp.information.bounds.max_information_bits`, ``fixed_tail`` that of
-    `general_event_tail`.
-    """
+    """Best ``2^k fixed_tail + beta`` over ``beta``, for any ``epsilon``: sharpest in this file."""
     checks.unit_interval("fixed_tail", fixed_tail, open_left=True)
     checks.nonnegative("epsilon", epsilon)
 

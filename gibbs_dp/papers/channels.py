@@ -52,11 +52,7 @@ def gibbs(
 def uniform_noise(
     statistic: ArrayLike, n: int, half_width: int, data_probs: ArrayLike
 ) -> FiniteChannel:
-    """Add to an integer statistic uniform noise on ``{-w, ..., w}``: **not** pure DP.
-
-    The supports of neighbours differ, so ``epsilon = inf``, and at every finite ``epsilon``,
-    however large, ``delta`` is ``sensitivity/(2w + 1)``.
-    """
+    """Add to an integer statistic uniform noise on ``{-w, ..., w}``: **not** pure DP."""
     checks.count("half_width", half_width, minimum=0)
     values = np.asarray(statistic)
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
@@ -96,11 +92,7 @@ def composed_privacy_curve(
 
 
 def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike) -> float:
-    """``E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))`` in nats.
-
-    The ``eps_2`` of the composition lemma, exactly: on-average KL of ``first.then(kernel)`` is
-    ``eps_1`` plus this (chain rule).
-    """
+    """``E_{Z,z'} E_{theta ~ A(Z)} KL(B(Z, theta) || B(Z^(1), theta))`` in nats."""
     total = 0.0
     drawn = first.replacements([0])
     for pair, (log_weight, kl) in zip(drawn, _kernel_kls(first, kernel), strict=True):
@@ -112,10 +104,7 @@ def conditional_on_average_kl(first: FiniteChannel, kernel: ArrayLike) -> float:
 def fixed_output_on_average_kl(
     first: FiniteChannel, kernel: ArrayLike
 ) -> Float[np.ndarray, " outputs"]:
-    """On-average KL of ``B(., theta)`` for every fixed ``theta``, in nats, ``[outputs]``.
-
-    This is what the composition lemma must **not** use.
-    """
+    """On-average KL of ``B(., theta)`` for every fixed ``theta``, in nats, ``[outputs]``."""
     total = np.zeros(first.num_outputs)
     for log_weight, kl in _kernel_kls(first, kernel):
         weight = np.exp(log_weight)[:, None]

@@ -2,6 +2,10 @@ from .accountant import Accountant as Accountant
 from .accountant import account as account
 from .accountant import explain as explain
 from .accountant import pure_dp_epsilon as pure_dp_epsilon
+from .attacks import OneRunEpsilon as OneRunEpsilon
+from .attacks import ShownEpsilon as ShownEpsilon
+from .attacks import epsilon_of_one_run as epsilon_of_one_run
+from .attacks import epsilon_shown as epsilon_shown
 from .beta_bernoulli import BetaBernoulli as BetaBernoulli
 from .chain import chain_guarantee as chain_guarantee
 from .chain_calibration import calibrate_chain as calibrate_chain
@@ -13,16 +17,10 @@ from .columns import Positive as Positive
 from .columns import Range as Range
 from .composition import compose as compose
 from .dependent_rows import DependentRows as DependentRows
-from .guarantee import Guarantee as Guarantee
 from .guarantee import load_guarantee as load_guarantee
 from .ledger import BudgetExceededError as BudgetExceededError
-from .ledger import Ledger as Ledger
 from .ledger_file import DamagedLedgerError as DamagedLedgerError
 from .ledger_file import FullDiskError as FullDiskError
-from .lower_bounds import OneRunEpsilon as OneRunEpsilon
-from .lower_bounds import ShownEpsilon as ShownEpsilon
-from .lower_bounds import epsilon_of_one_run as epsilon_of_one_run
-from .lower_bounds import epsilon_shown as epsilon_shown
 from .mechanisms import ExponentialMechanism as ExponentialMechanism
 from .mechanisms import GaussianMechanism as GaussianMechanism
 from .mechanisms import LaplaceMechanism as LaplaceMechanism
@@ -39,10 +37,9 @@ from .releases.methods import ExactDraw as ExactDraw
 from .releases.methods import ChainDraw as ChainDraw
 
 # isort: on
+from .attacks import largest_advantage as largest_advantage
+from .attacks import largest_tpr as largest_tpr
 from .releases.population_posterior import PopulationPosterior as PopulationPosterior
 from .releases.release import Release as Release
-from .releases.release import release as release
 from .schema import Schema as Schema
 from .table import read_table as read_table
-from .tradeoff import largest_advantage as largest_advantage
-from .tradeoff import largest_tpr as largest_tpr

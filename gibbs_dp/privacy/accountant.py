@@ -294,10 +294,7 @@ def _convex(constants: PosteriorConstants, gamma: float) -> GaussianDP | None:
         return None
     if math.isfinite(diameter) and pull >= convexity * diameter:
         mu = bounded_convex_gdp(
-            gamma,
-            lipschitz=constants.lipschitz,
-            diameter=diameter,
-            strong_convexity=convexity,
+            gamma, lipschitz=constants.lipschitz, diameter=diameter, strong_convexity=convexity
         )
         return GaussianDP(mu, BOUNDED_CONVEX)
     if convexity == 0:

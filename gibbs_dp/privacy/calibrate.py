@@ -100,11 +100,7 @@ def calibrate_gamma(
     num_draws: int = 1,
     rows: DependentRows | Any | None = None,
 ) -> Calibration:
-    """Find the largest ``gamma`` at which ``num_draws`` exact draws meet a target.
-
-    Pure DP is linear in ``gamma`` and inverted in closed form; the others are increasing and found
-    by bisection, from below.
-    """
+    """Find the largest ``gamma`` at which ``num_draws`` exact draws meet a target."""
 
     def at(gamma: float) -> Accountant:
         return account(

@@ -485,7 +485,7 @@ def load_guarantee(path: str | os.PathLike[str]) -> Guarantee:
 
 
 def guarantee_from_dict(found: Mapping[str, Any]) -> Guarantee:
-    """Make a guarantee of what `Guarantee.to_dict` returned; other entries are left alone.
+    """Make a guarantee of what `gibbs_dp.Guarantee.to_dict` returned; other entries are left alone.
 
     >>> g = Guarantee("add-remove", "chain", 2, 1.0, epsilon=float("inf"), delta=0.0, zcdp=0.5)
     >>> guarantee_from_dict(g.to_dict()) == g

@@ -58,7 +58,7 @@ class Ledger:
     Parameters
     ----------
     path
-        A file that `Ledger.create` made.
+        A file that `gibbs_dp.Ledger.create` made.
 
     Raises
     ------
@@ -208,10 +208,7 @@ nothing was recorded.
         cost = {name: Decimal(text) for name, text in given.items()}
         if not any(cost.values()):
             raise ValueError("epsilon: a charge of nothing; every release costs something.")
-        with (
-            ledger_file.reading(self._file) as connection,
-            ledger_file.transaction(connection),
-        ):
+        with ledger_file.reading(self._file) as connection, ledger_file.transaction(connection):
             budget, state = self._look(connection)
             for name, amount in cost.items():
                 all_of_it, spent = budget.amounts[name], state.spent[name]

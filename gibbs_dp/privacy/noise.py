@@ -420,10 +420,7 @@ def gaussian_release(
 
 
 def argmax_release(values: Float[np.ndarray, " values"], scale: float) -> int:
-    """Index of the largest value after Laplace noise, compared before any rounding.
-
-    Parameters are those of `laplace_release`.
-    """
+    """Index of the largest value after Laplace noise, compared before any rounding."""
     checks.positive("scale", scale)
     noisy = [add_laplace(value, scale) for value in _finite(values)]
     return max(range(len(noisy)), key=noisy.__getitem__)

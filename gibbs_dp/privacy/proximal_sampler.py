@@ -108,12 +108,7 @@ class ProximalSampler:
                 return point
 
     def _anchor(self, total: TotalLoss, base: Vector, stiff: Vector) -> Tangent:
-        """Descend until the tangent is nearly as good as at the minimum.
-
-        A few steps, from the last anchor on, are Newton's with the Hessian at the start. Where that
-        does not do, a projected step over the mean of smallest and largest curvature takes at least
-        a third off the distance.
-        """
+        """Descend until the tangent is nearly as good as at the minimum."""
         prior, last = self.prior, self._last
         weight, count = stiff + 0.5 * self.plan.smoothness, 0
         z, slope = (prior.centre, 0.0) if last is None else (last.point, last.gradient)
@@ -276,10 +271,7 @@ def _minimize(
     goal: float,
     place: Vector,
 ) -> Vector:
-    """Descend by accelerated projected gradients until the slack is small enough.
-
-    Nesterov 1983 with the restarts of O'Donoghue & Candès 2015; plain steps in the end.
-    """
+    """Descend by accelerated projected gradients until the slack is small enough."""
     ahead, momentum, count = place, 1.0, 0
     while slack(place, gradient(place)) > goal:
         for _ in range(BETWEEN):

@@ -16,13 +16,7 @@ from jaxtyping import Float
 from scipy.special import expit
 
 from gibbs_dp.io.files import parse_json, reason, shown
-from gibbs_dp.io.text_tables import (
-    UTF_8,
-    DateFormat,
-    NumberFormat,
-    byte_encoding,
-    separator,
-)
+from gibbs_dp.io.text_tables import UTF_8, DateFormat, NumberFormat, byte_encoding, separator
 from gibbs_dp.privacy.columns import (
     Column,
     Date,
@@ -36,13 +30,7 @@ from gibbs_dp.privacy.columns import (
     to_text,
 )
 from gibbs_dp.privacy.schema import Schema
-from gibbs_dp.privacy.table import (
-    check_kind,
-    find_columns,
-    plain_cell,
-    read_header,
-    transcoder,
-)
+from gibbs_dp.privacy.table import check_kind, find_columns, plain_cell, read_header, transcoder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,10 +53,7 @@ NO_FACTS = (
 
 @dataclass(frozen=True, eq=False)
 class Shortening:
-    """How the rule's models move features into bounds, and shorten what is far from the middle.
-
-    Columns of which only the norm is bounded have infinite bounds, middle 0 and width 1.
-    """
+    """How the rule's models move features into bounds, and shorten what is far from the middle."""
 
     low: Float[np.ndarray, " columns"]
     high: Float[np.ndarray, " columns"]

@@ -22,11 +22,7 @@ from gibbs_dp.information.bounds import (
 
 @runtime_checkable
 class Route(Protocol):
-    """One assumption on the laws of neighbours, and what follows for ``m`` independent draws.
-
-    Everything is in nats (``delta`` and total variation are probabilities); ``inf`` (1 for
-    probabilities) where the assumption gives nothing.
-    """
+    """One assumption on the laws of neighbours, and what follows for ``m`` independent draws."""
 
     @property
     def name(self) -> str:
@@ -116,10 +112,7 @@ MAX_CELLS = 10_000
 
 @dataclass(frozen=True)
 class BoundedRange:
-    """The log-ratio of neighbours has range at most ``eta``: it lies in ``[t - eta, t]``.
-
-    The position ``t`` is not known, so every figure is a maximum over ``0 <= t <= eta``.
-    """
+    """The log-ratio of neighbours has range at most ``eta``: it lies in ``[t - eta, t]``."""
 
     name: ClassVar[str] = "bounded range"
     eta: float

@@ -104,15 +104,7 @@ def k_means(num_clusters: int = 2, spread: float = 0.15, is_boxed: bool = False)
 
 @dataclass(frozen=True)
 class MixtureLoss:
-    """``-log sum_k w_k N(z | theta_k, scale^2 I)`` for means ``theta [k, dim]``, in nats.
-
-    Parameters
-    ----------
-    shares
-        ``w_k``: positive, of sum 1.
-    scale
-        Standard deviation of every component.
-    """
+    """``-log sum_k w_k N(z | theta_k, scale^2 I)`` for means ``theta [k, dim]``, in nats."""
 
     shares: tuple[float, ...]
     scale: float
@@ -135,19 +127,7 @@ class MixtureLoss:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Normal examples about a random one of several means.
-
-    Parameters
-    ----------
-    shares
-        Probability of each component.
-    separation
-        Distance between neighbouring means, which lie on the first axis, symmetric about zero.
-    dim
-        Dimension of an example.
-    scale
-        Standard deviation about a mean.
-    """
+    """Normal examples about a random one of several means, evenly spread along the first axis."""
 
     shares: tuple[float, ...]
     separation: float

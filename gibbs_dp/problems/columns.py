@@ -66,11 +66,8 @@ def encode(
 ) -> Encoded:
     """Encode a table in two passes, one to survey it and one to encode it.
 
-    Numeric features are standardized; columns of text, and categorical ones, become 0/1
-    indicators of every level but the first; texts that are all numbers are numbers, and those most
-    of which are are refused; features with a single value are dropped. A logistic
-    or hinge target becomes 0/1 and a softmax target 0, 1, ...; counts are kept; other targets are
-    standardized. Only a chunk of rows and the result are in memory.
+    Numeric features and targets are standardized, texts and levels become 0/1 indicators, classes
+    0, 1, ...; counts are kept. Only a chunk of rows and the result are in memory.
     """
     if missing not in get_args(Missing):
         raise ValueError(f"missing: {missing!r} is not 'refuse' or 'drop'.")

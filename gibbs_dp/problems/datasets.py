@@ -46,10 +46,7 @@ class NetworkLoss:
 def network_prior(
     num_inputs: int, num_hidden: int, num_classes: int, scale: float | None
 ) -> dict[str, dist.Distribution]:
-    """Independent normals; a weight's standard deviation is ``scale / sqrt(fan-in)``.
-
-    Hidden units and scores are then of order ``scale`` whatever the width (Neal 1996).
-    """
+    """Independent normals; a weight's standard deviation is ``scale / sqrt(fan-in)``."""
     if num_hidden < 1 or num_inputs < 1:
         raise ValueError(f"num_hidden, dim: must be at least 1, got {num_hidden} and {num_inputs}.")
     if scale is None or not (scale > 0 and isfinite(scale)):

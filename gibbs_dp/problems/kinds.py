@@ -40,15 +40,7 @@ Use = Literal["level", "number", "auto"]
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of columns.
-
-    Parameters
-    ----------
-    spelled
-        How texts spell numbers.
-    categorical, numbers
-        Columns whose values stand for levels, and those that hold numbers, however they look.
-    """
+    """What is said of columns: how texts spell numbers, which are levels, and which numbers."""
 
     spelled: NumberFormat = PLAIN
     categorical: frozenset[str] = frozenset()

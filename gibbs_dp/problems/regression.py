@@ -109,10 +109,7 @@ TRUE_RATE_NORM = 1.0
 
 @dataclass(frozen=True)
 class PoissonModel:
-    """An intercept and standard normal features; log rates have equal slopes.
-
-    The slopes have norm 1 and the intercept is 1: rates have mean ``exp(1.5)``.
-    """
+    """An intercept and standard normal features; log rates have equal slopes."""
 
     dim: int
 
@@ -169,15 +166,6 @@ class RandomFeatures:
 
     ``x`` has 10 standard normal coordinates, ``y`` their sum over ``sqrt(10)`` plus Gaussian
     noise; the entries of ``V`` and ``b`` are standard normals, drawn once.
-
-    Parameters
-    ----------
-    num_features
-        ``p``.
-    activation
-        ``s``.
-    noise
-        Standard deviation of the noise; the signal's is 1.
     """
 
     num_features: int

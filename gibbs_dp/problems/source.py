@@ -234,10 +234,7 @@ def _is_whole(column: pd.Series[Any]) -> bool:
 
 
 def _with_whole_numbers(frame: pd.DataFrame, text: frozenset[str]) -> pd.DataFrame:
-    """Make numbers of columns of them that were read as text, but for some columns.
-
-    Those are whole numbers, also beyond 64 bits; none has zeros in front, which codes have.
-    """
+    """Make numbers of columns of them that were read as text, but for some columns."""
     found = {}
     for name in map(str, frame.columns):
         if name in text or pd.api.types.is_numeric_dtype(frame[name]):

@@ -34,12 +34,7 @@ LEAST_SPREAD, LARGEST_SPREAD = 1e-150, 1e150
 
 @dataclass
 class ColumnFacts:
-    """Running facts about one column, over the used rows.
-
-    ``levels`` are its distinct values and how often each is there, as text where ``is_text``, not
-    tracked beyond ``MAX_LEVELS + 1``. Mean and squared deviations are merged as in Chan, Golub &
-    LeVeque (1983).
-    """
+    """Running facts about one column, over the used rows."""
 
     name: str
     is_text: bool
@@ -134,10 +129,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class Survey:
-    """The columns of a table, its used rows, and a way to read them again.
-
-    The index of ``chunks`` is the numbers of the rows in the whole table.
-    """
+    """The columns of a table, its used rows, and a way to read them again."""
 
     columns: dict[str, ColumnFacts]
     num_rows: int
@@ -153,12 +145,7 @@ def survey(
     classes: frozenset[str] = frozenset(),
     group: str | None = None,
 ) -> Survey:
-    """Read a table and find out what each column holds.
-
-    A column is text unless all its chunks are numeric; if chunks differ, the file is read again
-    with those columns as spelled. A column of texts that are all numbers is read again as these,
-    unless some have zeros in front, as codes have.
-    """
+    """Read a table and find out what each column holds."""
     # Labels beyond double precision would be the same as numbers.
     text = declared.categorical | ({group} if group else set())
     as_numbers: frozenset[str] = frozenset()

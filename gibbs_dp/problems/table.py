@@ -114,10 +114,7 @@ def _loss_for(source: Source, target: str, spelling: Spelling) -> tuple[Loss, st
 
 
 def days_of(data: Any, reading: Mapping[str, Any]) -> dict[str, str]:
-    """Return columns that hold dates, as such or spelled YYYY-MM-DD, with their first days.
-
-    ``reading`` are options of `table`: columns that it names as levels or leaves out are none.
-    """
+    """Return columns that hold dates, as such or spelled YYYY-MM-DD, with their first days."""
     if reading.get("date_format", ISO) != ISO:
         return {}
     names = ("sep", "decimal", "encoding", "thousands")

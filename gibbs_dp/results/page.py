@@ -106,10 +106,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Live:
-    """What a script adds to a page: HTML that is hidden until it runs, its style, code and data.
-
-    All but the data is the library's own; ``data`` is whatever JSON can hold, of strangers too.
-    """
+    """What a script adds to a page: HTML that is hidden until it runs, its style, code and data."""
 
     markup: str
     style: str

@@ -56,11 +56,7 @@ def styled() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure in the library's style, also when ticks and text are made as late as on drawing.
-
-    Notebooks show it once, whether or not they have loaded pyplot. A saved SVG has no date: the
-    same numbers give the same bytes.
-    """
+    """A figure in the library's style, also when ticks and text are made as late as on drawing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make it in the style, but not what is before: pyplot may load its backend then."""
@@ -136,16 +132,7 @@ def drawing(
     is_known: bool = True,
     **kwargs: Any,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Draw on axes that are given, in their figure's style, or on a new figure in the library's.
-
-    The new figure is known to pyplot where that is imported, if it ``is_known``: no page's is.
-    ``count`` is how many of its places are panels; by default all.
-
-    Raises
-    ------
-    ValueError
-        If ``axes`` are not so many axes of one figure.
-    """
+    """Draw on given axes in their style, or on a new figure, known to pyplot if ``is_known``."""
     count = rows * columns if count is None else count
     if axes is not None:
         given = list(np.ravel(np.asarray(axes, object)))
@@ -291,11 +278,7 @@ class Points:
 
 
 def draw_estimate(axes: Axes, points: Points, style: Style) -> None:
-    """Draw a line with a band, or bare points with error bars, as the style says.
-
-    A single point has an error bar in any case. Infinite numbers are marks at the upper edge; on
-    a logarithmic axis, those that are not above zero are marks at the lower edge.
-    """
+    """Draw a line with a band, or bare points with error bars, as the style says."""
     is_log = axes.get_yscale() == "log"
     x, value = points.x, points.value
     shown = np.isfinite(value) & ((value > 0) | (not is_log))
@@ -360,11 +343,7 @@ LEAST_SPAN = 10.0
 
 
 def tidy_logs(axes: Axes) -> None:
-    """Give logarithmic axes of few decades ticks at 1, 2 and 5, and no labels between ticks.
-
-    A single point on the horizontal axis is its only tick. The vertical axis is widened to a
-    decade.
-    """
+    """Give logarithmic axes of few decades ticks at 1, 2 and 5, and no labels between ticks."""
     places = _places(axes)
     if axes.get_xscale() == "log" and places.size == 1:
         axes.set_autoscalex_on(False)  # which complains of a single point

@@ -19,15 +19,11 @@ from gibbs_dp.sampling.ensemble import Adapted, Coordinates, recentring_of, run_
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, check_ranges
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
-from gibbs_dp.sampling.stretching import Stretch, reach
-from gibbs_dp.sampling.target import Target
+from gibbs_dp.sampling.target import Stretch, Target, reach
 
 
 def is_hierarchy(posterior: GibbsPosterior) -> bool:
-    """Whether the chains of an ensemble come first: a mode says little where priors are nested.
-
-    Not with a flat prior: only a search for the mode finds out that a posterior is improper.
-    """
+    """Whether the chains of an ensemble come first: a mode says little where priors are nested."""
     prior = posterior.prior
     if posterior.dim > MAX_LAPLACE_DIM or prior.is_flat or any(prior.is_bounded_flat):
         return False
@@ -131,10 +127,7 @@ class AdaptiveHMC(Sampler):
         return ChainDraws.of(target, found.u, accept_prob=found.accept_prob)
 
     def reach(
-        self,
-        posterior: GibbsPosterior,
-        u: Float[Array, "chains draws dim"],
-        adapted: Adapted,
+        self, posterior: GibbsPosterior, u: Float[Array, "chains draws dim"], adapted: Adapted
     ) -> float:
         """How far the heaviest tail reaches of the coordinates that chains moved in."""
         raw = np.asarray(u)

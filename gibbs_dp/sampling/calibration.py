@@ -551,11 +551,7 @@ def _poisson(count: Any, mean: float) -> Any:
 
 
 def _inside(tails: Float[np.ndarray, "ranked counts"], least: float) -> float:
-    """Probability that all counts have tails above a number.
-
-    Counts of a Poisson process have independent increments; given their total they are those of
-    uniform ranks (Moscovich & Nadler 2017).
-    """
+    """Probability that all counts have tails above a number."""
     num_ranked, num_datasets = tails.shape[0], tails.shape[1] - 1
     count = np.arange(num_datasets + 1)
     increment = _poisson(count, num_datasets / (num_ranked + 1))

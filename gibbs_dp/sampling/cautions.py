@@ -19,7 +19,7 @@ from gibbs_dp.sampling.modes import (
     searched_for,
     warn_of,
 )
-from gibbs_dp.sampling.stretching import HEAVY
+from gibbs_dp.sampling.target import HEAVY
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 100.0
@@ -172,10 +172,7 @@ def judge(
     reach: float = 0.0,
     advice: str | None = None,
 ) -> tuple[Warned, ...]:
-    """Warn of chains, and of what describes their coordinates.
-
-    ``advice``: what helps where chains do not mix, if no sampler was asked for.
-    """
+    """Warn of chains, and of what describes their coordinates."""
     found = []
     if is_stuck.any():
         found.append(STUCK_CHAINS(stuck=int(is_stuck.sum()), total=is_stuck.size))

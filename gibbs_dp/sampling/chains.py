@@ -65,12 +65,9 @@ def evolve(
 ) -> Walk:
     """Run adaptation rounds, then one long round whose last ``num_samples`` draws are kept.
 
-    A round moves all chains and remembers the last draws. Between adaptation rounds these, pooled
-    over chains, give the next whitening; within one, the step size follows the pooled acceptance
-    by a Robbins-Monro rule. The last round holds both fixed, so its chain is a plain Markov chain.
-    Where the schedule is traced, one loop body serves all rounds: the kernel is compiled once, for
-    any number of rounds and steps. Where it is fixed, the last round has a loop of its own. With
-    ``is_joint``, kernels that can draw their chains' noise together.
+    Between rounds the last draws, pooled over chains, give the next whitening; within one, the step
+    size follows the pooled acceptance by a Robbins-Monro rule. The last round holds both fixed: its
+    chain is a plain Markov chain. A traced schedule has one loop body, compiled once.
     """
     num_chains, dim = positions.shape
     rounds = schedule.num_adapt_rounds
@@ -306,11 +303,7 @@ class ChainSampler(Sampler, Generic[K]):
         num_samples: int,
         is_joint: bool,
     ) -> Moved:
-        """Move all chains from their positions, and keep the last draws.
-
-        ``potential`` is relative to the mode, which ``found`` tells of; the rest as in
-        :meth:`~gibbs_dp.sampling.sampler.Sampler.draw`.
-        """
+        """Move all chains from their positions, and keep the last draws."""
         raise NotImplementedError
 
 
@@ -348,14 +341,7 @@ class MarkovSampler(ChainSampler[Kernel]):
     ) -> Moved:
         """Run rounds of adaptation, burn-in and draws."""
         run = evolve(
-            key,
-            potential,
-            positions,
-            found.whitening,
-            self.kernel,
-            schedule,
-            num_samples,
-            is_joint,
+            key, potential, positions, found.whitening, self.kernel, schedule, num_samples, is_joint
         )
         none = jnp.zeros((positions.shape[0],), positions.dtype)
         return Moved(*run, none, none[0])

@@ -113,11 +113,7 @@ LEAST_OVERLAP, LEAST_MOVES, FEWEST_MOVES = 20, 20, 3
 
 
 def refuse_copies(argument: str, values: Float[np.ndarray, "chain draw column"]) -> None:
-    """Refuse chains that are the same draws: in order, with a lag, in another order, in part.
-
-    Chains that never move are none: they are told of elsewhere. Draws of a discrete law meet by
-    chance, within a chain as well, and are copies only if they come in one order.
-    """
+    """Refuse chains that are the same draws: in order, with a lag, in another order, in part."""
     what = _copies(values)
     if what is not None:
         raise ValueError(
@@ -309,14 +305,11 @@ def describe(
 def effective_draws(
     values: Float[np.ndarray, "chain draw *batch"],
 ) -> Float[np.ndarray, " *batch"]:
-    """Effective draws; of ``N``, no more than ``N log10(N)``, as Stan and ArviZ have it.
-
-    Draws that alternate are worth more than independent ones, but few show not by how much: where
-    the sum of their correlations is negative, NumPyro says a negative number.
-    """
+    """Effective draws; of ``N``, no more than ``N log10(N)``, as Stan and ArviZ have it."""
     count = values.shape[0] * values.shape[1]
     found = np.asarray(diagnostics.effective_sample_size(values), np.float64)
     most = count * np.log10(count)
+    # Of draws that alternate, whose correlations sum to less than nothing.
     return np.where(found < 0, most, np.minimum(found, most))
 
 

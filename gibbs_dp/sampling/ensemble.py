@@ -17,8 +17,15 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.laplace import hessian_diagonal
 from gibbs_dp.sampling.noise import chain_keys, normals_and_uniforms, step_key
-from gibbs_dp.sampling.stretching import Stretch, fitted, fitted_stretch
-from gibbs_dp.sampling.target import MAX_DENSE_DIM, Potential, Target, Terms
+from gibbs_dp.sampling.target import (
+    MAX_DENSE_DIM,
+    Potential,
+    Stretch,
+    Target,
+    Terms,
+    fitted,
+    fitted_stretch,
+)
 
 # Transitions of the windows after which coordinates and step size are learned anew, of trials of a
 # length, and of the last window; a step size settles in as many as follow.
@@ -273,11 +280,7 @@ def _move(
     step_size: Float[Array, ""],
     num_leapfrog: Int[Array, ""],
 ) -> tuple[_Chains, Float[Array, " chains"], Float[Array, "chains dim"]]:
-    """One trajectory of every chain: chains, acceptance, whitened ways that were accepted.
-
-    The density is written once, for there it is compiled once: chains that know their place only
-    begin with a step of no length.
-    """
+    """One trajectory of every chain: chains, acceptance, whitened ways that were accepted."""
     count, dim = chains.w.shape
     keys = jax.vmap(step_key, (0, None))(chain_keys(key, count), jnp.zeros((), jnp.int32))
     normals, uniforms = normals_and_uniforms(keys, dim, 2, chains.w.dtype)
@@ -348,11 +351,7 @@ def _worth(seen: _Seen) -> Float[Array, ""]:
 def _is_astray(
     seen: _Seen, energy: Float[Array, "kept chains"], weight: Float[Array, " kept"]
 ) -> Bool[Array, " chains"]:
-    """Chains that spent a window far from most others, where there is next to no mass.
-
-    A chain's mass is judged by the density and the volume that it saw: the neck of a funnel and a
-    chain that cannot move are dense and tiny, a broad mode is neither and stays.
-    """
+    """Chains that spent a window far from most others, where there is next to no mass."""
     mean, dim = seen.mean, seen.mean.shape[1]
     middle = jnp.median(mean, axis=0)
     spread = 1.4826 * jnp.median(jnp.abs(mean - middle), axis=0)
@@ -408,11 +407,7 @@ def run_ensemble(
     is_fixed: bool = False,
     heavy_tails: bool = False,
 ) -> tuple[Ring, Terms, Adapted]:
-    """Adapt, then draw; the ring holds ``num_draws`` draws of every chain, in order.
-
-    Chains that mix well leave out the windows that are left, and with ``is_fixed`` none: where
-    many datasets go in step, each would wait for all.
-    """
+    """Adapt, then draw; the ring holds ``num_draws`` draws of every chain, in order."""
     dim, dtype = starts.shape[1], starts.dtype
     is_dense = dim <= MAX_DENSE_DIM
     longest = patience * max(*WINDOWS, LAST_WINDOW)

@@ -179,10 +179,7 @@ LEAST_PROMISE = 2.0
 
 
 class _Rays(NamedTuple):
-    """Directions from the mode, in flat coordinates, one unit of the posterior's scale long.
-
-    Where ``is_resolved`` is false the scale is not known: the ray is as long as can be followed.
-    """
+    """Directions from the mode, in flat coordinates, one unit of the posterior's scale long."""
 
     vectors: Float[Array, "rays dim"]
     is_resolved: Bool[Array, " rays"]
@@ -288,12 +285,7 @@ def _is_flat_to_the_end(
     near: Float[Array, " rays"],
     lowest: tuple[float, ...],
 ) -> Bool[Array, ""]:
-    """Return True if a density that is infinite far down a half line is flat up to where it is not.
-
-    Its coordinate is the logarithm of what is left to the end, of which less and less is a number:
-    ``log(theta)`` ends at minus infinity where ``theta`` does. Where numbers end, the potential of
-    what is integrable has risen by much, and that of ``1 / theta`` not at all.
-    """
+    """Return True if a density, infinite far down a half line, is flat up to where it is not."""
     steps = (jnp.asarray(lowest, mode.dtype) - mode) / rays.vectors
     reach = jnp.min(jnp.where(rays.vectors < 0, steps, jnp.inf), axis=1)
     reach = jnp.minimum(reach, NEAR)
@@ -310,11 +302,7 @@ AT_ANY_END, AT_ZERO = (2.5, 5.0), (6.0, 12.0)
 def _is_pinned(
     potential: Potential, mode: Float[Array, " dim"], is_bounded: Bool[Array, " dim"]
 ) -> Bool[Array, ""]:
-    """Return True if a density grows too fast towards an end of a bounded support to be integrable.
-
-    Flat coordinates are a standard normal's there (`gibbs_dp.model.charts`): the potential of what
-    is integrable, however singular, rises quadratically in them, and ``1 / (theta - end)`` falls.
-    """
+    """Return True if a density grows too fast to be integrable towards an end of its support."""
     axes = jnp.eye(mode.shape[0], dtype=mode.dtype)
 
     def at(where: float) -> Float[Array, " rays"]:
@@ -359,12 +347,7 @@ class Location(NamedTuple):
 def locate(
     target: Target, starts: Float[Array, "starts dim"], num_newton: int | None = None
 ) -> Location:
-    """Search for the mode from every start and fit a Gaussian at the best.
-
-    Newton's method and a dense Hessian up to ``MAX_LAPLACE_DIM`` coordinates; Adam and an
-    estimated diagonal, never below the prior's, above: rough, and meant to be adapted from.
-    ``num_newton``: steps of every search, static; until all have ended where it is None.
-    """
+    """Search for the mode from every start and fit a Gaussian at the best."""
     posterior, dim = target.posterior, starts.shape[1]
     false = jnp.zeros((), bool)
     if dim > MAX_LAPLACE_DIM:

@@ -219,10 +219,7 @@ def _mapped(path: Path, num_draws: int, num_chains: int) -> np.ndarray:
 
 
 class Part:
-    """Draws of a run, one after another, and where its chains are.
-
-    With a folder, rows are appended to it and none stay in memory.
-    """
+    """Draws of a run, one after another, and where its chains are."""
 
     def __init__(
         self,
@@ -339,10 +336,7 @@ class Part:
             self._publish(self._folder)
 
     def go_on(self, argument: str, warm: int, gaps: list[int]) -> list[str]:
-        """Take what the folder has; or return by which arguments that is another run.
-
-        The first draw is ``gaps[0]`` steps behind step ``warm``.
-        """
+        """Take what the folder has; or return by which arguments that is another run."""
         assert self._folder is not None
         found, begun = load_part(argument, self._folder, self._part), self.state
         wanted = self._settings | {"gamma": self._gamma}

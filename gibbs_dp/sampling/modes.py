@@ -142,10 +142,7 @@ class Ended(NamedTuple):
 def distances(
     ended: Ended, runs: Int[np.ndarray, " posteriors"]
 ) -> Float[np.ndarray, "runs posteriors"]:
-    """Of every run from one, in standard deviations of the wider one of both; NaN for bad runs.
-
-    ``runs`` says from which one, of each posterior.
-    """
+    """Of every run from one, in standard deviations of the wider one of both; NaN for bad runs."""
     mean, variance = (np.asarray(a, np.float64) for a in (ended.mean, ended.variance))
     each = np.arange(runs.size)
     wider = np.maximum(variance, variance[runs, each]) + np.finfo(np.float32).tiny
@@ -300,11 +297,7 @@ def outside(
     points: Float[np.ndarray, "posteriors points dim"],
     named: Float[np.ndarray, "posteriors points dim"] | None = None,
 ) -> Outside:
-    """Weigh the points: a share of the density over the mean of the ladder's Gaussians.
-
-    The ellipsoid is that of 0.9999 of a Gaussian with the draws' mean and covariance. NaN where
-    the density is nowhere finite. ``named`` are the points under other names that mean the same.
-    """
+    """Weigh the points: a share of the density over the mean of the ladder's Gaussians."""
     dim = points.shape[-1]
     square = np.sum(np.asarray(points, np.float64) ** 2, axis=-1)
     rungs = -0.5 * square[..., None] / SCALES**2 - dim * np.log(SCALES)
@@ -493,11 +486,7 @@ def _in_double(
 
 
 def _agree(single: Float[np.ndarray, "*shape"], double: Float[np.ndarray, "*shape"] | None) -> Any:
-    """Where both precisions see one density, or there is only one of them.
-
-    Far out a difference of large terms, such as of log gamma functions, has no digit left, and
-    chains end where rounding is kindest.
-    """
+    """Where both precisions see one density, or there is only one of them."""
     if double is None:
         return np.isfinite(single)
     with np.errstate(invalid="ignore"):
@@ -544,10 +533,7 @@ def potential_at(
     zero: Float[np.ndarray, " dim"],
     points: Float[np.ndarray, "points dim"],
 ) -> Float[np.ndarray, " points"]:
-    """Potential of the one dataset of a batch at points, relative to another one.
-
-    Of many rows some points at a time, as many in every call.
-    """
+    """Potential of the one dataset of a batch at points, relative to another one."""
     at_once = max(1, LOSSES_AT_ONCE // jax.tree.leaves(batch)[0].shape[1])
     num_calls = -(-len(points) // at_once)
     size = -(-len(points) // num_calls)

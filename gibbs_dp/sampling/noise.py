@@ -45,10 +45,7 @@ def step_key(chain: UInt32[Array, 2] | Key[Array, ""], step: Int[Array, ""]) -> 
 def normals_and_uniforms(
     keys: Key[Array, ...], dim: int, num_uniforms: int, dtype: Any
 ) -> tuple[Float[Array, "dim ..."], Float[Array, "uniforms ..."]]:
-    """Independent standard normals and uniforms of each key from one call of the generator.
-
-    Chains come last: eight of them fill a vector register where a few coordinates do not.
-    """
+    """Independent standard normals and uniforms of each key from one call of the generator."""
     num = (dim + num_uniforms) * words_per_number(dtype)
     if is_chacha(keys):
         bits = word_bits(keys, num)

@@ -85,11 +85,7 @@ FEWEST_PARTICLES, MOST_PARTICLES, MORE_PARTICLES = 1024, 2048, 4
 
 
 def remedied(task: Task, run: Run, max_seconds: float | None) -> Draws:
-    """Draw, and go on with other samplers where the draws cannot be trusted.
-
-    In so many coordinates that there is no other, nor are the draws looked at before they are
-    asked for their diagnostics.
-    """
+    """Draw, and go on with other samplers where the draws cannot be trusted."""
     if task.posterior.dim > MAX_LAPLACE_DIM:
         return _advised(run(task, _first(task)), NO_OTHER)
     begin = time.monotonic()
@@ -213,10 +209,7 @@ def _changes_in_steps(task: Task) -> bool:
 
 @lru_cache(maxsize=64)
 def _has_no_slope(posterior: GibbsPosterior, structure: Any, shapes: tuple[Any, ...]) -> bool:
-    """Whether the loss changes in steps alone, as a count of errors does.
-
-    Chains that follow gradients then follow the prior, and R-hat says little of where they stay.
-    """
+    """Whether the loss changes in steps alone, as a count of errors does."""
 
     def loss(u: Float[Array, " dim"], *leaves: Array) -> Float[Array, ""]:
         data = jax.tree.unflatten(structure, leaves)
@@ -265,10 +258,7 @@ def _may_be_missed(names: Sequence[str], draws: Draws) -> set[str]:
 
 
 def _reasons(draws: Draws) -> list[str]:
-    """Names of warnings that another sampler may help with.
-
-    Few draws are none if no more were asked for, nor is an R-hat that as many have by chance.
-    """
+    """Names of warnings that another sampler may help with."""
     names = [name for name in names_of(draws.warnings) if name in REMEDIABLE | OF_THE_SEARCH]
     few: set[str] = set()
     if _num_draws(draws) < ENOUGH_DRAWS:
@@ -290,10 +280,7 @@ def _num_draws(draws: Draws) -> int:
 
 
 def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
-    """Whether chains differ by more than as many independent draws as are effective would.
-
-    Where many were asked for and few are effective, a limit is a limit.
-    """
+    """Whether chains differ by more than as many independent draws as are effective would."""
     r_hat, ess = draws.mixing
     halves = 2 * draws.log_density.shape[-2]
     ratio = special.chdtri(halves - 1, 1.0 / ONCE_IN) / (halves - 1)
@@ -394,14 +381,7 @@ FEWEST_NODES, MOST_LOSSES = 256, 2**28
 def passed_over(
     posterior: GibbsPosterior, batch: PyTree, gamma: float, before: Sequence[Draws], draws: Draws
 ) -> Modes | None:
-    """Find a place that earlier chains saw and new draws do not have; None: there is none.
-
-    Chains may sit in a narrow peak that those of another sampler, which start elsewhere and agree
-    with each other, never meet. Around modes next to the densest draws of the earlier ones the
-    posterior is taken for a Gaussian of its own curvature, and all new draws together for one of
-    their covariance: the difference of the log masses says how many of the new draws the place
-    should have.
-    """
+    """Find a place that earlier chains saw and new draws do not have; None: there is none."""
     dim = posterior.dim
     if dim > MAX_LADDER_DIM:
         return None
@@ -453,13 +433,7 @@ def passed_over(
 def missed_by_a_sum(
     posterior: GibbsPosterior, batch: PyTree, gamma: float, draws: Draws
 ) -> Modes | None:
-    """Hold draws of one coordinate against a sum over its density; None: they agree.
-
-    Nodes are the draws themselves, as dense as they are, and others far around them, so that a mode
-    next to which no chain has been is among them unless it is narrower than the gaps there. Draws
-    differ where Kolmogorov and Smirnov's distance is a share that matters above what one set of as
-    many effective draws in a million has.
-    """
+    """Hold draws of one coordinate against a sum over its density; None: they agree."""
     rows = np.sort(np.asarray(draws.unconstrained(posterior), np.float64).ravel())
     low, high = rows[[0, -1]]
     if not 0 < high - low < math.inf:

@@ -41,8 +41,7 @@ from gibbs_dp.sampling.modes import Modes, look_around
 from gibbs_dp.sampling.remedies import Task, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
-from gibbs_dp.sampling.stretching import reach
-from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named
+from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named, reach
 
 # Draws of one dataset's posterior, or of several datasets', along an SMC path.
 
@@ -79,11 +78,7 @@ _draw = on_default_backend(_draw_of, "posterior", "sampler")
 def sample_path(
     posterior: GibbsPosterior, batch: PyTree, gamma: float, sampler: PathSampler, key: PRNGKeyArray
 ) -> tuple[ChainDraws, PyTree]:
-    """Find each dataset's own path, with other particles, then draw along it.
-
-    Posteriors of a batch may be as far apart as their data are, and a path that served all of them
-    would go at the pace of the narrowest.
-    """
+    """Find each dataset's own path, with other particles, then draw along it."""
     count = num_examples(batch)
     path_key, draw_key = jax.random.split(key)
     paths = []
@@ -107,10 +102,7 @@ def share_at_ends(
     supports: Sequence[Support],
     leaves: Sequence[Float[Array | np.ndarray, "dataset chain draw ..."]],
 ) -> float:
-    """Largest share of a coordinate's draws within four roundings of an end of its support.
-
-    An end at zero is none: there numbers are as close as a density may ask for.
-    """
+    """Largest share of a coordinate's draws within four roundings of an end of its support."""
     shares = [0.0]
     for support, leaf in zip(supports, leaves, strict=True):
         shares += [_share(np.asarray(leaf), end) for end in support.ends()]
@@ -551,12 +543,7 @@ _search = on_default_backend(_search_of, "posterior", "num_chains")
 
 
 def _is_whitened(draws: ChainDraws, least_accept: float) -> bool:
-    """Return True if chains moved, in coordinates in which every posterior has about unit scale.
-
-    Around a narrow peak with wide shoulders proposals are accepted and too short: acceptance alone
-    does not show that a fitted Gaussian is of no use. Scale is measured around the draws' mean:
-    that a skewed posterior's mode lies beside it makes no step too long or too short.
-    """
+    """Return True if chains moved, in coordinates in which every posterior has about unit scale."""
     scale = np.std(np.asarray(draws.v, np.float64), axis=(1, 2))
     is_curved, accept, is_stuck = map(
         np.asarray, (draws.is_curved, draws.accept_prob, draws.is_stuck)

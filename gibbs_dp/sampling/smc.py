@@ -157,11 +157,7 @@ def _weights(
 
 
 def pooled(log_normalizer: Float[Array, " islands"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Log of the islands' mean normalizer, and its standard error.
-
-    Both by leaving out each island: the logarithm of an unbiased mean is too small by half its
-    relative variance.
-    """
+    """Log of the islands' mean normalizer, and its standard error."""
     count = log_normalizer.shape[0]
     largest = jnp.max(log_normalizer)
     share = jnp.exp(log_normalizer - jnp.where(jnp.isfinite(largest), largest, 0.0))

@@ -20,10 +20,7 @@ from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 
 class Point(NamedTuple):
-    """A law on the path: ``exp(-gamma L) prior^share origin^(1 - share)``.
-
-    ``share`` is 1 all along where the prior is proper.
-    """
+    """A law on the path: ``exp(-gamma L) prior^share origin^(1 - share)``."""
 
     gamma: Float[Array, "*b"]
     share: Float[Array, "*b"]
@@ -220,11 +217,7 @@ class Weighed(NamedTuple):
 def reweigh(
     key: PRNGKeyArray, particles: Particles, landscape: Landscape, at: Point, to: Point
 ) -> Weighed:
-    """Weigh particles of one law for the next; resample every island by itself.
-
-    Systematically, in the order along the direction in which particles lie farthest apart: modes
-    are then neighbours in the order, and keep their share of the particles but for one or two.
-    """
+    """Weigh particles of one law for the next; resample every island by itself."""
     log_weight = log_weights(particles.energies, at, to)
     num_each = log_weight.shape[1]
     grown = jax.scipy.special.logsumexp(log_weight, axis=1) - jnp.log(num_each)
@@ -285,11 +278,7 @@ def systematic(uniform: Float[Array, ""], log_weight: Float[Array, " each"]) -> 
 def evenly(
     log_weight: Float[Array, "islands each"], shape: tuple[int, int], is_dealt: bool = False
 ) -> Int[Array, "chains draws"]:
-    """Numbers of particles, of all islands together, that stand for weighted ones with no weights.
-
-    As many of each as its weight says: in order, so that chains are islands as far as these weigh
-    alike, or dealt out to chains like cards.
-    """
+    """Numbers of unweighted particles, of all islands together, that stand for weighted ones."""
     num_chains, num_draws = shape
     count = num_chains * num_draws
     share = jax.nn.softmax(log_weight.ravel())

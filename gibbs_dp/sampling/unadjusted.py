@@ -168,11 +168,7 @@ class LangevinWalk(NamedTuple):
 
 
 def precondition(kernel: Unadjusted, found: Location) -> Whitening:
-    """Coordinates in which the chain runs.
-
-    Where there is no positive curvature in a coordinate, the diagonal takes the scale of the
-    Gaussian that chains start from.
-    """
+    """Coordinates in which the chain runs."""
     center, scale = found.whitening
     if kernel.preconditioner == "none":
         return Whitening(center, jnp.ones_like(center))
@@ -184,11 +180,7 @@ def precondition(kernel: Unadjusted, found: Location) -> Whitening:
 
 
 def largest_curvature(potential: Potential, at: Vector) -> Float[Array, ""]:
-    """Largest absolute eigenvalue of the Hessian, by power iteration (a few percent low at worst).
-
-    Where the potential has no curvature (an absolute loss under a flat prior), the squared
-    gradient a coordinate, which has the same units.
-    """
+    """Largest absolute eigenvalue of the Hessian, by power iteration (a few percent low)."""
 
     def multiply(p: Vector) -> Vector:
         return jax.jvp(jax.grad(potential), (at,), (p,))[1]
@@ -489,11 +481,7 @@ def is_projectable(prior: Prior) -> bool:
 
 
 def in_theta(posterior: GibbsPosterior) -> GibbsPosterior:
-    """Return the same losses with flat coordinates that are theta's own, whatever its support.
-
-    Of the prior only the shapes are kept. Where the support is all of Euclidean space, this is the
-    posterior itself.
-    """
+    """Return the same losses with flat coordinates that are theta's own, whatever its support."""
     if posterior.prior.is_euclidean:
         return posterior
     shapes = [Flat(real(s.shape)) for s in posterior.prior.supports]

@@ -71,10 +71,7 @@ class GaussianChart:
 
 @dataclass(frozen=True)
 class BallChart:
-    """``theta = radius F(|u|)^(1/d) u / |u|``: under the flat law of a ball, ``u`` is normal.
-
-    In NumPy and double precision what `gibbs_dp.model.charts.BallChart` is in JAX.
-    """
+    """``theta = radius F(|u|)^(1/d) u / |u|``: under the flat law of a ball, ``u`` is normal."""
 
     radius: float
     precision: float = 0.0
@@ -323,11 +320,7 @@ def _run(
 
 
 def _agree(draws: Float[np.ndarray, "chains draws dim"]) -> bool:
-    """Return whether chains are long enough, and agree.
-
-    One that never moved is stuck where it began, in a steep tail; among very many R-hat is blind
-    to it.
-    """
+    """Return whether chains are long enough, and agree."""
     if not (np.isfinite(draws).all() and (np.ptp(draws, axis=1) > 0).all()):
         return False
     return bool(

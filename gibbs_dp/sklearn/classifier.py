@@ -21,8 +21,7 @@ from gibbs_dp.sklearn.features import (
 )
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
 from gibbs_dp.sklearn.mechanisms import ModelLoss
-from gibbs_dp.sklearn.plan import Facts, Plan, leak
-from gibbs_dp.sklearn.rule import Choice, choose_for_classes
+from gibbs_dp.sklearn.plan import Choice, Facts, Plan, choose_for_classes, leak
 
 # Log-odds that a noisy sum, which says only where classes lie, is scaled to at most.
 REACH = 4.0
@@ -32,7 +31,7 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     """Linear classifier that is one private draw from a Gibbs posterior.
 
     The mechanism, its prior and gamma follow from public facts alone: rows, columns, bounds and
-    target (`gibbs_dp.sklearn.rule`). Everything is settled before a value is looked at.
+    target (`gibbs_dp.sklearn.plan`). Everything is settled before a value is looked at.
 
     Parameters
     ----------

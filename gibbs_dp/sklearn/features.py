@@ -30,10 +30,7 @@ TINY = 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Scaling(Shortening):
-    """Moves rows into bounds, centres, scales and shortens them, and puts the intercept first.
-
-    An intercept of 0 is none.
-    """
+    """Moves rows into bounds, centres, scales and shortens them, and puts the intercept first."""
 
     intercept: float
 

@@ -21,8 +21,7 @@ from gibbs_dp.privacy.table import unobserved
 from gibbs_dp.sklearn.base import PrivateEstimator
 from gibbs_dp.sklearn.features import declared_scaling, refuse_other_types
 from gibbs_dp.sklearn.mechanisms import ModelLoss, NotProvenError, make_plan
-from gibbs_dp.sklearn.plan import Facts, Mechanism, Plan
-from gibbs_dp.sklearn.rule import Choice
+from gibbs_dp.sklearn.plan import Choice, Facts, Mechanism, Plan
 
 MECHANISMS = ("auto", *get_args(Mechanism))
 # Log-odds, or half ranges of labels, beyond which no prior is meant.
@@ -148,13 +147,7 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> None:
         """Charge and draw, and set coefficients."""
         scaling = declared_scaling(
-            rows,
-            self.bounds,
-            self.x_bound,
-            self.fit_intercept,
-            choice.norm,
-            leaks,
-            self._columns,
+            rows, self.bounds, self.x_bound, self.fit_intercept, choice.norm, leaks, self._columns
         )
         noise = self._noise(leaks)
         with unobserved():

@@ -42,8 +42,7 @@ from gibbs_dp.sklearn.chains import (
     TotalLoss,
     draw_posterior,
 )
-from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Facts, Plan, direct, repeated
-from gibbs_dp.sklearn.rule import Choice
+from gibbs_dp.sklearn.plan import SECRET, UNPROTECTED, Choice, Facts, Plan, direct, repeated
 
 # Of a model whose parameters are one vector.
 ModelLoss = losses.LinearLoss | losses.SoftmaxCrossEntropy
@@ -63,12 +62,7 @@ SCALE = 1.0
 
 
 def coded_sum(x: Features, y: Labels, num_outputs: int) -> Int[np.ndarray, " dim"]:
-    """Sum of features times coded label, one column an output, flattened, in lattice steps.
-
-    Two classes are coded as -1/2 and 1/2, more as indicators around their mean, and numbers as
-    they are: a row then has a Frobenius norm of at most ``norm_of_a_row``. What a row adds is cut
-    off to the lattice (`gibbs_dp.privacy.noise`) towards zero, which makes no norm larger.
-    """
+    """Sum of features times coded label, one column an output, flattened, in lattice steps."""
     if num_outputs == 1:
         return on_lattice(y[:, None] * x).sum(axis=0)
     code = (np.arange(num_outputs) == y[:, None]) - 1 / num_outputs
@@ -237,11 +231,7 @@ class NotProvenError(ValueError):
 
 
 def _proven(facts: Facts, posterior: GibbsPosterior, domain: Domain, words: str) -> Plan | None:
-    """Plan draws of the proximal sampler; None where it does not apply, or would take long.
-
-    Rounds under pure DP grow with the square of the rows: there it is for who wants no chains, and
-    its rounding has to be accepted.
-    """
+    """Plan draws of the proximal sampler; None where it does not apply, or would take long."""
     if facts.delta == 0 and not facts.needs_proof:
         return None
     asked = {"epsilon": facts.epsilon, "delta": facts.delta}

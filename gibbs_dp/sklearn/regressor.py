@@ -21,15 +21,14 @@ from gibbs_dp.sklearn.features import (
 )
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
 from gibbs_dp.sklearn.mechanisms import ModelLoss
-from gibbs_dp.sklearn.plan import Facts, Plan, leak
-from gibbs_dp.sklearn.rule import Choice, choose_for_numbers
+from gibbs_dp.sklearn.plan import Choice, Facts, Plan, choose_for_numbers, leak
 
 
 class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression that is one private draw from a Gibbs posterior.
 
     The mechanism, its prior and gamma follow from public facts alone: rows, columns, bounds and
-    target (`gibbs_dp.sklearn.rule`). Labels are mapped to [-1, 1] by their declared range.
+    target (`gibbs_dp.sklearn.plan`). Labels are mapped to [-1, 1] by their declared range.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from scipy import integrate
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing.certify import find_sampler, from_islands, run_frozen
-from gibbs_dp.information.bounds import pac_bayes
+from gibbs_dp.information.bounds import generalization as pac_bayes
 
 DATA = np.repeat([0.0, 0.5, 1.0], [25, 15, 10])
 CANDIDATES = gdp.Grid(candidates=[0.0, 0.25, 0.5, 0.75, 1.0])

@@ -12,7 +12,7 @@ from gibbs_dp.cli.attack import allowed_by
 from gibbs_dp.cli.main import main
 from gibbs_dp.papers.attack import attack as module
 from gibbs_dp.papers.attack.result import AttackResult
-from gibbs_dp.privacy import Guarantee, load_guarantee
+from gibbs_dp.privacy.guarantee import Guarantee, load_guarantee
 
 FEW = ("--num-trials", 600, "--num-chains", 3, "--num-samples", 4, "--num-warmup", 16)
 PROBLEM = ("attack", "linear-regression", "--theta-bound", 2, "--n", 20, *FEW)

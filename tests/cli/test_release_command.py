@@ -34,7 +34,7 @@ def seen(run, tmp_path, monkeypatch):
         found.append((posterior.dim, given["domain"], *given["domain"].clip(data)))
         raise SeenError
 
-    monkeypatch.setattr(gdp.privacy, "release", spy)
+    monkeypatch.setattr("gibbs_dp.privacy.releases.release.release", spy)
 
     def go(table, *words):
         Path("t.csv").write_bytes(table)
@@ -193,7 +193,7 @@ def test_how_to_apply_a_draw_is_told(seen, run, monkeypatch):
         )
         return gdp.privacy.Release(np.ones((1, posterior.dim)), found.guarantee, 1)
 
-    monkeypatch.setattr(gdp.privacy, "release", fake)
+    monkeypatch.setattr("gibbs_dp.privacy.releases.release.release", fake)
     Path("t.csv").write_bytes(TABLE)
     text = run(*WORDS, *AGE, *SMOKER, *LABEL, "--x-bound", 1.5).out
     assert text.startswith("intercept 1  age 1  smoker=yes 1\n")

@@ -15,7 +15,6 @@ import pytest
 import gibbs_dp as gdp
 from gibbs_dp import holdout
 from gibbs_dp.holdout import sparse_vector, thresholdout
-from gibbs_dp.holdout.sparse_vector import above_threshold
 from gibbs_dp.privacy import noise
 
 ROWS = np.arange(100)
@@ -299,9 +298,9 @@ def test_an_interrupted_run_gives_no_more_positives(monkeypatch):
         (opened, "budget", 1000),
         (opened, "threshold", 0.0),
         (opened, "name", "other"),
-        (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
+        (lambda: holdout.sparse_pure(1.0, 1, sensitivity=1.0, adjacency="replace-one").start(0.0),
          "num_left", 100),
-        (lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(0.0),
+        (lambda: holdout.sparse_pure(1.0, 1, sensitivity=1.0, adjacency="replace-one").start(0.0),
          "mechanism", None),
     ],
 )  # fmt: skip

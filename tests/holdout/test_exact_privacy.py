@@ -12,9 +12,8 @@ import pytest
 from sparse_laws import sparse_law
 
 from gibbs_dp import holdout
-from gibbs_dp.holdout.sparse_vector import above_threshold
-from gibbs_dp.papers.reusable_holdout import exact_laws
-from gibbs_dp.papers.reusable_holdout.exact_laws import (
+from gibbs_dp.papers.reusable_holdout import sparse as exact_laws
+from gibbs_dp.papers.reusable_holdout.sparse import (
     laplace_noise,
     no_noise,
     noisy_max_law,
@@ -65,7 +64,7 @@ def sparse(mechanism, **changes):
 
 @pytest.fixture(scope="module")
 def one():
-    return above_threshold(EPS, sensitivity=1.0, adjacency="replace-one")
+    return holdout.sparse_pure(EPS, 1, sensitivity=1.0, adjacency="replace-one")
 
 
 @pytest.fixture(scope="module")

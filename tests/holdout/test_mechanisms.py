@@ -9,7 +9,6 @@ from scipy import stats
 
 from gibbs_dp import holdout
 from gibbs_dp._extras import require
-from gibbs_dp.holdout.sparse_vector import above_threshold
 from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
 from gibbs_dp.privacy.composition import RULES, composed_pure_dp, per_release_epsilon
 from gibbs_dp.privacy.mechanisms import (
@@ -126,7 +125,9 @@ def test_counting_errors_against_simulation():
             "values must be finite",
         ),
         (
-            lambda: above_threshold(1.0, sensitivity=1.0, adjacency="replace-one").start(math.inf),
+            lambda: holdout.sparse_pure(1.0, 1, sensitivity=1.0, adjacency="replace-one").start(
+                math.inf
+            ),
             "threshold must be finite",
         ),
     ],

@@ -18,7 +18,7 @@ from gibbs_dp.holdout import sparse_vector, thresholdout
 from gibbs_dp.holdout.sparse_vector import SparseRun
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import networks
-from gibbs_dp.papers.reusable_holdout.exact_laws import laplace_noise, noisy_max_law
+from gibbs_dp.papers.reusable_holdout.sparse import laplace_noise, noisy_max_law
 from gibbs_dp.privacy import mechanisms, noise
 from gibbs_dp.privacy.mechanisms import ReportNoisyMax
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from gibbs_dp.information.bounds import pac_bayes
+from gibbs_dp.information.bounds import generalization as pac_bayes
 
 N, DELTA = 50, 0.05
 COUNTS = np.arange(N + 1)

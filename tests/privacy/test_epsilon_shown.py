@@ -6,7 +6,7 @@ from scipy import optimize, stats
 
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.privacy import GaussianMechanism, epsilon_of_one_run, epsilon_shown
-from gibbs_dp.privacy.lower_bounds import chance_of_guesses, least_mass
+from gibbs_dp.privacy.attacks import chance_of_guesses, least_mass
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 
 CONFIDENCE, DELTA = 0.9, 1e-2

@@ -17,6 +17,7 @@ import gibbs_dp as gdp
 from gibbs_dp import holdout
 from gibbs_dp.information import bounds
 from gibbs_dp.privacy import account, chain_guarantee, compose, load_guarantee
+from gibbs_dp.privacy.attacks import as_replace_one, largest_advantage, largest_tpr
 from gibbs_dp.privacy.charge import charge_guarantee
 from gibbs_dp.privacy.figures import gdp_from_pure, sum_up
 from gibbs_dp.privacy.guarantee import guarantee_from_dict
@@ -26,7 +27,6 @@ from gibbs_dp.privacy.mechanisms import (
     LaplaceMechanism,
     run_guarantee,
 )
-from gibbs_dp.privacy.tradeoff import as_replace_one, largest_advantage, largest_tpr
 
 WHOLE = {
     "adjacency": "replace-one",

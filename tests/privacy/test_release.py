@@ -20,9 +20,9 @@ from gibbs_dp.privacy import (
     ReleaseError,
     ledger_file,
 )
-from gibbs_dp.privacy import release as release_function
 from gibbs_dp.privacy.noise import SecretNoise
 from gibbs_dp.privacy.releases import methods
+from gibbs_dp.privacy.releases.release import release as release_function
 from gibbs_dp.sklearn import GibbsRegressor
 
 BOTH = ["exact-draw", "float-arithmetic"]

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from gibbs_dp.information.divergences import gaussian_hockey_stick
-from gibbs_dp.privacy import Guarantee, largest_advantage, largest_tpr, load_guarantee
-from gibbs_dp.privacy.guarantee import guarantee_from_dict
+from gibbs_dp.privacy import largest_advantage, largest_tpr, load_guarantee
+from gibbs_dp.privacy.attacks import as_replace_one
+from gibbs_dp.privacy.guarantee import Guarantee, guarantee_from_dict
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
-from gibbs_dp.privacy.tradeoff import as_replace_one
 
 RATES = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0])
 

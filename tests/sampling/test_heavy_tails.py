@@ -9,7 +9,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp._cautions import names_of
-from gibbs_dp.sampling.stretching import HEAVY, Stretch, fitted_stretch, reach
+from gibbs_dp.sampling.target import HEAVY, Stretch, fitted_stretch, reach
 
 
 def of_student(freedom, dim):

@@ -67,10 +67,7 @@ def total_variation(log_p: LogLaw, log_q: LogLaw) -> Batch:
 
 
 def renyi(log_p: LogLaw, log_q: LogLaw, alpha: float) -> Batch:
-    """Rényi divergence ``log E_Q[(dP/dQ)^alpha] / (alpha - 1)`` in nats.
-
-    Order 1 is KL, order ``inf`` the max divergence, order 0 is ``-log Q(P > 0)``.
-    """
+    """Rényi divergence ``log E_Q[(dP/dQ)^alpha] / (alpha - 1)`` in nats."""
     if alpha == 1:
         return kl(log_p, log_q)
     if np.isinf(alpha):

@@ -92,10 +92,7 @@ class ModelPrior(Prior):
 
     @property
     def has_draws(self) -> bool:
-        """Whether no site is flat, and no observed one is part of the prior.
-
-        The model draws its latent sites as if it knew nothing of what such a site has shown.
-        """
+        """Whether no site is flat, and no observed one is part of the prior."""
         return not self.known and not any(isinstance(leaf, Flat) for leaf in self.leaves)
 
     def sample(self, key: PRNGKeyArray) -> PyTree:

@@ -91,10 +91,7 @@ class Arguments:
 
 
 class _Fixed(np.ndarray):
-    """An array that a model may look at, as in int(x.max()), and look up, as in x[rows].
-
-    JAX's arrays have no values inside a program; NumPy's cannot be looked up at traced places.
-    """
+    """An array that a model may look at, as in int(x.max()), and look up, as in x[rows]."""
 
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)

@@ -47,10 +47,7 @@ def check_places(
 def has_places(
     likelihood: Likelihood, found: Found, prior: Prior | None, data: dict[str, PyTree]
 ) -> tuple[Likelihood, bool]:
-    """Say whether a model has room for just so many examples as there are.
-
-    With a prior, also whether their places or the others change their log-likelihoods.
-    """
+    """Say whether a model has room for just so many examples as there are."""
     n = num_examples(data)
     likelihood, trouble = _follow_length(likelihood, found, data, n)
     trouble = trouble or _labels(likelihood, found, data)

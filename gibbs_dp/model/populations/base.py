@@ -47,10 +47,7 @@ jax.tree_util.register_dataclass(Independent, data_fields=[], meta_fields=["func
 
 @dataclass(frozen=True)
 class Own:
-    """Datasets drawn by ``draw(key, n, num_ghosts)``, and what is known of them.
-
-    Made by `as_population`; ``name`` is that of the user's class.
-    """
+    """Datasets drawn by ``draw(key, n, num_ghosts)``, and what is known of them."""
 
     draw: Partial
     name: str

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from gibbs_dp.auditing.audit import check_gammas
@@ -19,15 +19,17 @@ from gibbs_dp.engine.plan import default_block_size
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
-from gibbs_dp.model.check import as_key, check_posterior, positive_count
+from gibbs_dp.model.check import as_key, check_gamma, check_posterior, positive_count
 from gibbs_dp.model.domain import Domain
+from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.populations import HasSample, Population, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.attack.result import AttackResult
 from gibbs_dp.papers.attack.rows import audited, measured_rows, warned, worst_case
 from gibbs_dp.papers.attack.trial import AttackTrial
 from gibbs_dp.papers.tables import Row
-from gibbs_dp.privacy import Guarantee
+from gibbs_dp.privacy.attacks import OneRunEpsilon, epsilon_of_one_run
+from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.sample import sample
@@ -68,11 +70,7 @@ class FixedPair:
 def worst_pair(
     posterior: GibbsPosterior, population: Population, n: int, gamma: float, key: PRNGKeyArray
 ) -> tuple[Any, Any]:
-    """Find two fresh examples that are told apart best, as far as one posterior's draws say.
-
-    ``delta = gamma (loss(theta, z') - loss(theta, z))``, up to a constant the log ratio of the two
-    posteriors, varies most between them: half its variance is their KL, to leading order.
-    """
+    """Find two fresh examples that are told apart best, as far as one posterior's draws say."""
     train, fresh = population.sample(key, n, NUM_CANDIDATES)
     draws = sample(
         posterior,
@@ -303,3 +301,116 @@ def _check_attackers(attackers: Sequence[str]) -> tuple[str, ...]:
     if not names or not set(names) <= set(ATTACKERS):
         raise ValueError(f"attackers: give some of {', '.join(ATTACKERS)}; got {names}.")
     return tuple(name for name in ATTACKERS if name in names)
+
+
+# Fewest chains and draws a chain of a shadow posterior.
+SHADOW_CHAINS, SHADOW_SAMPLES = 4, 250
+
+
+def attack_in_one_run(
+    posterior: GibbsPosterior,
+    canaries: Any,
+    gamma: float,
+    data: PyTree | None = None,
+    *,
+    delta: float = 0.0,
+    key: int | PRNGKeyArray = 0,
+    confidence: float = 0.95,
+    num_draws: int = 1,
+    num_guesses: int | None = None,
+    sampler: Sampler | None = None,
+) -> OneRunEpsilon:
+    """Guess ``m`` coins from the draws of one posterior, and bound epsilon from below.
+
+    A fair coin for each canary says which of its two examples is trained on, beside ``data``. From
+    that posterior ``num_draws`` independent draws are released, and the auditor, who does not know
+    the coins, scores a canary by how much less the released draws lose on its first example than on
+    its second, beyond the same of two shadow posteriors: of coins of the auditor's own, and of
+    the opposite ones. What that shows of epsilon, of replace-one neighbours and all draws together,
+    is `gibbs_dp.privacy.epsilon_of_one_run` (Steinke, Nasr & Jagielski 2023). It holds whatever
+    draws the sampler makes: what is audited is the sampler, not the posterior.
+
+    Parameters
+    ----------
+    posterior
+        Loss and prior; not of a structured loss.
+    canaries
+        Two sets of ``m`` examples, pytrees with leading axis ``m``.
+    gamma
+        Inverse temperature, positive.
+    data
+        Other examples, which are always trained on. None: there are none.
+    delta, confidence, num_guesses
+        As of `gibbs_dp.privacy.epsilon_of_one_run`.
+    key
+        Integer seed or JAX key.
+    num_draws
+        Independent draws that are released together.
+    sampler
+        As of `gibbs_dp.sample`.
+
+    Returns
+    -------
+    OneRunEpsilon
+        The lower bound.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, or the two sets do not have the same shapes.
+    """
+    check_posterior(posterior)
+    if posterior.structured:
+        raise ValueError(
+            "posterior: a structured loss has no loss of one canary; score draws of your own, and "
+            "give the scores to gibbs_dp.privacy.epsilon_of_one_run."
+        )
+    gamma, num_draws = check_gamma(gamma), positive_count("num_draws", num_draws)
+    first, second = _checked(canaries)
+    count = num_examples(first)
+    keys = jax.random.split(as_key(key), 5)
+    coins, own = (jax.random.bernoulli(k, shape=(count,)) for k in keys[:2])
+
+    def more_lost(theta: PyTree) -> Float[np.ndarray, " canaries"]:
+        """How much more draws lose on the second examples than on the first, on average."""
+        both: list[Array] = [
+            jax.vmap(lambda t, z=z: posterior.losses(t, z))(theta) for z in (second, first)
+        ]
+        return np.asarray(both[0] - both[1], np.float64).mean(axis=0)
+
+    def draws_for(chosen: Bool[Array, " canaries"], draw_key: Any, chains: int, kept: int) -> Any:
+        def choose(a: Array, b: Array) -> Array:
+            return jnp.where(chosen.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
+
+        train = jax.tree.map(choose, first, second)
+        if data is not None:
+            train = jax.tree.map(lambda a, b: jnp.concatenate([a, jnp.asarray(b)]), train, data)
+        drawn = sample(
+            posterior, train, gamma, draw_key, sampler, num_chains=chains, num_samples=kept
+        )
+        return drawn.theta
+
+    chains = max(num_draws, SHADOW_CHAINS)
+    released = draws_for(coins, keys[2], chains, SHADOW_SAMPLES)
+    # One draw of each chain: those of one chain are not independent.
+    last = jax.tree.map(lambda a: jnp.asarray(a)[:num_draws, -1], released)
+    scores = more_lost(last)
+    for chosen, shadow_key in ((own, keys[3]), (~own, keys[4])):
+        theta = draws_for(chosen, shadow_key, SHADOW_CHAINS, SHADOW_SAMPLES)
+        flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), theta)
+        scores = scores - 0.5 * more_lost(flat)
+    return epsilon_of_one_run(
+        scores, np.asarray(coins), delta, confidence=confidence, num_guesses=num_guesses
+    )
+
+
+def _checked(canaries: Any) -> tuple[PyTree, PyTree]:
+    if not isinstance(canaries, tuple | list) or len(canaries) != 2:
+        raise ValueError("canaries: give two sets of examples, (first, second).")
+    first, second = (jax.tree.map(jnp.asarray, one) for one in canaries)
+    shapes = [jax.tree.map(jnp.shape, one) for one in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"canaries: both sets must have the same shapes, got {shapes[0]} and {shapes[1]}."
+        )
+    return first, second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +31,12 @@ from gibbs_dp.results.plotting import (
 from gibbs_dp.results.table import Heading, TextTable, counted, with_error
 
 if TYPE_CHECKING:
-    from gibbs_dp.results.plotting import Picture
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
 class AttackResult(ResultWithPage):
-    """Attacks over gamma.
-
-    Parameters
-    ----------
-    table
-        A row for every gamma and attacker.
-    settings
-        What was asked for.
-    warnings
-        Where the numbers cannot be trusted, or refute what was declared.
-    """
+    """Attacks over gamma."""
 
     table: tuple[Row, ...]
     settings: dict[str, Any]
@@ -88,19 +78,7 @@ class AttackResult(ResultWithPage):
         return [*(("WARNING", w) for w in self.warnings), *(("note", note) for note in NOTES)]
 
     def plot(self, title: str | None = None) -> Picture:
-        """Draw advantages, true positive rates and epsilon over gamma, measured beside computed.
-
-        Parameters
-        ----------
-        title
-            Of the whole picture.
-
-        Returns
-        -------
-        Picture
-            Three panels, with 95% intervals over trials; points of one gamma are moved sideways.
-            The last: the epsilon that is claimed, what attacks have shown of it, and average KL.
-        """
+        """Draw advantages, true positive rates and epsilon over gamma, measured beside computed."""
         return plot_attack(self.table, title)
 
     def _page(self, title: str | None, about: Iterable[str]) -> Page:
@@ -187,10 +165,6 @@ best possible is 54.0% on average.'
 
 # Pictures of attacks: what was reached, what was computed, what the worst case allows.
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 MARKS = {
     "optimal": ("optimal attack", BLUE, "o", -1),
     "loss": ("loss threshold", ORANGE, "s", 0),
@@ -212,34 +186,6 @@ def plot_attack(rows: Sequence[Row], title: str | None = None) -> Picture:
     if title is not None:
         figure.suptitle(title)
     legend_of_figure(figure, (left, right, nats), columns=4)
-    return figure
-
-
-@styled()
-def plot_attack_panels(found: Mapping[str, Sequence[Row]]) -> Picture:
-    """Draw several attacks beside each other: advantages, true positive rates at 1%, epsilon."""
-    figure, grid = panels((4.2 * len(found), 10.0), 3, len(found), sharex="col", sharey="row")
-    for (top, middle, bottom), (title, rows) in zip(grid.T, found.items(), strict=True):
-        draw_advantage(top, rows)
-        draw_rate(middle, rows)
-        draw_epsilon(bottom, rows)
-        exact = column(rows, "on_average_tv_exact")
-        if np.isfinite(exact).any():
-            top.plot(
-                *(column(rows, "gamma"), exact),
-                ls="none",
-                marker="x",
-                ms=6,
-                mew=1.0,
-                color=BLACK,
-                label="best possible, by quadrature",
-                zorder=4,
-            )
-        top.set(title=title, xlabel="")
-        middle.set(xlabel="")
-    for axes in grid[:, 1:].ravel():
-        axes.set(ylabel="")
-    legend_of_figure(figure, grid.ravel(), columns=3)
     return figure
 
 

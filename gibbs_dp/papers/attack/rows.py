@@ -20,13 +20,13 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.attack.trial import ATTACK_ABOVE_DP, ATTACK_MISSES, EPSILON_REFUTED
 from gibbs_dp.papers.tables import Row
 from gibbs_dp.privacy import (
-    Guarantee,
     epsilon_shown,
     largest_advantage,
     largest_tpr,
     pure_dp_epsilon,
 )
-from gibbs_dp.privacy.tradeoff import as_replace_one
+from gibbs_dp.privacy.attacks import as_replace_one
+from gibbs_dp.privacy.guarantee import Guarantee
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 
@@ -130,11 +130,7 @@ class Allowed(NamedTuple):
 
 
 def allowed(total_variation: Scores, log_ratios: Float[np.ndarray, "trials 2 draws"]) -> Allowed:
-    """Compute what the best attacker reaches, without a coin, and on-average KL.
-
-    KL is half of its sum both ways, which needs no normalizer: the same on average over pairs that
-    are drawn, as either example may be the one that is replaced.
-    """
+    """Compute what the best attacker reaches, without a coin, and on-average KL."""
     tv = average(total_variation)
     kl = average(-0.5 * np.diff(np.mean(log_ratios, axis=2), axis=1)[:, 0])
     groups = np.array_split(np.asarray(log_ratios, np.float64), min(NUM_GROUPS, len(log_ratios)))

@@ -70,11 +70,7 @@ class TrialValues(NamedTuple):
 
 
 class AttackTrial(LeadingQuantity):
-    """What attackers make of one draw, who know the dataset and the example that may replace one.
-
-    The draw is from a chain of its own. The attackers have all other chains, of both posteriors;
-    they do not have the coin.
-    """
+    """What attackers who know the dataset and a possible replacement make of one draw."""
 
     name = "attack"
     Values = TrialValues

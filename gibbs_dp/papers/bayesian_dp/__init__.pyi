@@ -1,8 +1,5 @@
 from .bdp import bdp_epsilon as bdp_epsilon
 from .bdp import quilt_profile as quilt_profile
-from .discrete_sum import DiscreteSum as DiscreteSum
-from .gaussian_sum import GaussianField as GaussianField
-from .gaussian_sum import GaussianFieldMechanism as GaussianFieldMechanism
 from .markov_chain import MarkovChain as MarkovChain
 from .markov_chain import ReversibleChainRows as ReversibleChainRows
 from .markov_chain import chain_rows as chain_rows
@@ -12,3 +9,6 @@ from .markov_chain import two_state_tail as two_state_tail
 from .networks import BayesianNetwork as BayesianNetwork
 from .networks import MarkovNetwork as MarkovNetwork
 from .networks import MarkovQuiltMechanism as MarkovQuiltMechanism
+from .row_sums import DiscreteSum as DiscreteSum
+from .row_sums import GaussianField as GaussianField
+from .row_sums import GaussianFieldMechanism as GaussianFieldMechanism

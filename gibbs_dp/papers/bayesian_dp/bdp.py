@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -266,6 +267,34 @@ class QuiltProfile:
         return float(scales.min(axis=1).max())
 
 
+class QuiltedRows(RowLaw):
+    """Rows whose Bayesian DP is known, on as many rows as the law has."""
+
+    _kind = ""  # what a message calls the law
+
+    @cached_property
+    def _quilt_profile(self) -> QuiltProfile:
+        return quilt_profile(self)
+
+    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
+        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
+
+        As `gibbs_dp.papers.bayesian_dp.bdp_epsilon`, by Lemma 4 for a chain and Lemma 2 for a
+        network. For ``rows=`` of `gibbs_dp.privacy.account`.
+
+        Raises
+        ------
+        ValueError
+            If ``n`` is not the number of these rows.
+        """
+        if n != self.length:
+            raise ValueError(
+                f"rows: the {self._kind} has {self.length} rows and the dataset {n}; give one of "
+                "the dataset's length."
+            )
+        return self._quilt_profile.bdp_epsilon(dp_epsilon)
+
+
 def bdp_epsilon(
     dp_epsilon: float,
     model: RowLaw,
@@ -368,11 +397,7 @@ def quilt_profile(
 
 
 def _sphere_profile(model: FactorLaw, reach: int, only_blanket: bool) -> QuiltProfile:
-    """Quilts around each row, at every distance; ``|N|`` for ``|N minus K|``, for any ``K``.
-
-    What is connected to a row is a quilt's nearby set if nothing is left outside of it, and then
-    the quilt is empty: the trivial one, or better where the network falls apart.
-    """
+    """Quilts around each row, at every distance; ``|N|`` for ``|N minus K|``, for any ``K``."""
     n = model.length
     # Beyond the longest path nothing is left.
     reach = min(reach, n)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp.holdout.promise import hoeffding
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
-from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltProfile, quilt_profile
+from gibbs_dp.papers.bayesian_dp.bdp import REACH, QuiltedRows, QuiltProfile, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import ChainLaw, NodeSet
 from gibbs_dp.papers.bounds import adaptive_event_tail
 from gibbs_dp.papers.on_average_kl.counterexamples import markov_chain_probs
@@ -27,7 +27,7 @@ LONG = 10**15
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovChain(ChainLaw):
+class MarkovChain(QuiltedRows, ChainLaw):
     """The first ``length`` states of a homogeneous Markov chain, one a row.
 
     Rows may hold more than their state, as long as what they add depends on the state alone.
@@ -53,6 +53,7 @@ class MarkovChain(ChainLaw):
     (array([0.75, 0.25]), True, 0.4)
     """
 
+    _kind = "chain"
     transition: ArrayLike
     length: int
     start: ArrayLike | None = None
@@ -173,28 +174,6 @@ class MarkovChain(ChainLaw):
         """
         probs = markov_chain_probs(self.start_law, self.matrix, self.length)
         return probs.reshape((self.num_states,) * self.length)
-
-    @cached_property
-    def _quilt_profile(self) -> QuiltProfile:
-        return quilt_profile(self)
-
-    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
-        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
-
-        As `gibbs_dp.papers.bayesian_dp.bdp_epsilon`, by Lemma 4. For ``rows=`` of
-        `gibbs_dp.privacy.account`.
-
-        Raises
-        ------
-        ValueError
-            If ``n`` is not the number of these rows.
-        """
-        if n != self.length:
-            raise ValueError(
-                f"rows: the chain has {self.length} rows and the dataset {n}; give one of the "
-                "dataset's length."
-            )
-        return self._quilt_profile.bdp_epsilon(dp_epsilon)
 
 
 @dataclass(frozen=True)
@@ -448,21 +427,14 @@ def counting_sensitivity(
 def counting_error(
     num_queries: int, n: int, *, epsilon: float, delta: float, rule: Rule, worst: bool = False
 ) -> float:
-    """Compute the expected absolute error of the noise in ``m`` fractions, under one total budget.
-
-    ``1/(n eps_0)`` for each answer, and ``H_m/(n eps_0)`` (harmonic number, exact) for the worst.
-    """
+    """Compute the expected absolute error of noise in ``m`` fractions, under one total budget."""
     each = per_release_epsilon(num_queries, epsilon, delta=delta, rule=rule)
     scale = 1 / (checks.count("n", n) * each)
     return scale * (math.fsum(1 / j for j in range(1, num_queries + 1)) if worst else 1.0)
 
 
 def answerable_queries(n: int, *, epsilon: float, delta: float, rule: Rule) -> int:
-    """Count the queries that ``n`` rows answer before noise exceeds sampling error.
-
-    The standard deviation of the noise, ``sqrt(2)/(n eps_0)``, against the largest one of a
-    fraction of ``n`` independent rows, ``1/(2 sqrt(n))``.
-    """
+    """Count the queries that ``n`` rows answer before noise exceeds sampling error."""
     needed = 2 * math.sqrt(2 / checks.count("n", n))  # smallest eps_0
 
     def enough(m: int) -> bool:

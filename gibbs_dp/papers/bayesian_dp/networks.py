@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp._extras import require
 from gibbs_dp.exact.types import require_cells
 from gibbs_dp.information import checks
-from gibbs_dp.papers.bayesian_dp.bdp import REACH, Form, QuiltProfile, quilt_profile
+from gibbs_dp.papers.bayesian_dp.bdp import REACH, Form, QuiltedRows, quilt_profile
 from gibbs_dp.papers.bayesian_dp.row_law import (
     Factor,
     FactorLaw,
@@ -30,13 +30,14 @@ from gibbs_dp.papers.bayesian_dp.row_law import (
 from gibbs_dp.privacy.noise import laplace_release
 
 
-class GraphLaw(FactorLaw):
+class GraphLaw(QuiltedRows, FactorLaw):
     """What Bayesian and Markov networks share, on a graph in which sets separate.
 
     That graph joins all rows that a factor has: the moral graph of a Bayesian network, the graph
     itself of a Markov network.
     """
 
+    _kind = "network"
     graph: Any
 
     @cached_property
@@ -141,28 +142,6 @@ class GraphLaw(FactorLaw):
         """Law of all rows, an axis each: small networks only."""
         require_cells("datasets", int(np.prod([float(s) for s in self.sizes])))
         return eliminate(self.factors, range(self.length))
-
-    @cached_property
-    def _quilt_profile(self) -> QuiltProfile:
-        return quilt_profile(self)
-
-    def bdp_epsilon(self, n: int, dp_epsilon: float) -> float:
-        """Bayesian DP, on these ``n`` rows, of a ``dp_epsilon``-DP (replace-one) mechanism.
-
-        As `gibbs_dp.papers.bayesian_dp.bdp_epsilon`, by Lemma 2. For ``rows=`` of
-        `gibbs_dp.privacy.account`.
-
-        Raises
-        ------
-        ValueError
-            If ``n`` is not the number of these rows.
-        """
-        if n != self.length:
-            raise ValueError(
-                f"rows: the network has {self.length} rows and the dataset {n}; give one of the "
-                "dataset's length."
-            )
-        return self._quilt_profile.bdp_epsilon(dp_epsilon)
 
     def _require_row(self, row: int) -> None:
         if not 0 <= row < self.length:

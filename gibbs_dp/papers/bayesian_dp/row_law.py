@@ -32,12 +32,7 @@ class Factor:
         return Factor(left, np.asarray(self.table[index]))
 
     def spreads(self) -> Float[np.ndarray, " members"]:
-        r"""Projective diameter for each member, nats.
-
-        ``sup log [f(x, z) f(x', z') / (f(x', z) f(x, z'))]`` over pairs of values ``x, x'`` of the
-        member and ``z, z'`` of the others; infinite where a value excludes what another allows.
-        Multiplying a factor by weights of single members changes it not.
-        """
+        r"""Projective diameter for each member, nats."""
         return np.array([_spread(np.moveaxis(self.table, k, 0)) for k in range(self.table.ndim)])
 
 
@@ -229,10 +224,7 @@ def adversaries(n: int) -> Iterator[tuple[int, NodeSet]]:
 
 
 def max_influence(joint: ArrayLike, row: int, quilt: Iterable[int], known: Iterable[int]) -> float:
-    """``sup log P(x_Q | x_i, x_K) / P(x_Q | x_i', x_K)`` by enumeration, in nats.
-
-    Over all values that have positive probability; 0 if and only if conditionally independent.
-    """
+    """``sup log P(x_Q | x_i, x_K) / P(x_Q | x_i', x_K)`` by enumeration, in nats."""
     law = checks.joint_law("joint", joint)
     q, k = frozenset(quilt), frozenset(known)
     if row in q | k or q & k or not (q | k | {row}) <= set(range(law.ndim)):

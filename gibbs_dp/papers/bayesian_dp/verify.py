@@ -264,26 +264,16 @@ def field_records() -> list[Record]:
     least = float(np.max(covariance @ ones / np.diag(covariance)))
     without = max(abs(mixed.response(ones, i, [])) for i in range(4))
     tried = attract.every_adversary(ones)
+    poorest = "privacy is poorest for who knows least"
     return [
-        equality(
-            "privacy is poorest for who knows least, rows that attract", YANG, tried.value, least
-        ),
+        equality(f"{poorest}, rows that attract", YANG, tried.value, least),
         equality("the same, by the rule", YANG, attract.worst_response(ones).value, least),
-        counterexample(
-            "privacy is poorest for who knows least, any signs",
-            YANG,
-            mixed.worst_response(ones).value,
-            without,
-        ),
+        counterexample(f"{poorest}, any signs", YANG, mixed.worst_response(ones).value, without),
     ]
 
 
 def sum_records() -> list[Record]:
-    """Find who learns most of sums of two-valued rows, a chain of five.
-
-    Rows that are drawn to each other do not make privacy poorest for who knows least: not with
-    little noise, and not where one value is rare.
-    """
+    """Find who learns most of sums of two-valued rows, a chain of five."""
     fair = DiscreteSum(MarkovChain([[0.8, 0.2], [0.2, 0.8]], 5))
     rare = DiscreteSum(MarkovChain([[0.2, 0.8], [0.01, 0.99]], 5))
     apart = DiscreteSum(MarkovChain([[0.3, 0.7], [0.7, 0.3]], 5))

@@ -16,11 +16,11 @@ from .closed_forms import laplace_unrestricted_renyi as laplace_unrestricted_ren
 from .closed_forms import printed_laplace as printed_laplace
 from .closed_forms import valid_laplace as valid_laplace
 from .critics import trained_divergence as trained_divergence
-from .line import laplace_line as laplace_line
 from .matrix_mechanism import MatrixMechanism as MatrixMechanism
 from .matrix_mechanism import laplace_regime as laplace_regime
 from .matrix_mechanism import regime_map as regime_map
 from .on_average import on_average_capacity_kl as on_average_capacity_kl
+from .polynomial import laplace_line as laplace_line
 from .polynomial import polynomial_renyi as polynomial_renyi
 from .several import laplace_kl_of_polynomials as laplace_kl_of_polynomials
 from .several import laplace_renyi_of_polynomials as laplace_renyi_of_polynomials

@@ -176,10 +176,7 @@ class TwoLayerReLU(_Closed):
 
 @dataclass(frozen=True)
 class QueryHull(_Closed):
-    """Mechanisms that output a query: mixtures of ``+-(q -> q(x))`` over points, and constants.
-
-    Queries take values in ``[-1, 1]``: the class of Theorem 6.
-    """
+    """Mechanisms that output a query: mixtures of ``+-(q -> q(x))`` over points, and constants."""
 
     is_unit_range = True
 
@@ -212,24 +209,6 @@ class Classifiers(_Closed):
         raise ValueError(
             "mapping: what a threshold tells of a mapped output need not be on one side of a "
             "threshold of the output; pass PolynomialMap(1)."
-        )
-
-
-@dataclass(frozen=True)
-class FiniteClass:
-    """Finitely many functions and nothing else: none of the closure properties."""
-
-    size: int = 1
-    is_convex = False
-    is_translation_invariant = False
-    is_negation_closed = False
-    is_unit_range = False
-
-    def before(self, mapping: Map) -> Adversary:
-        """Refuse: nothing is known of functions after a map."""
-        raise ValueError(
-            "mapping: functions of a mapped output need not be among the "
-            f"{self.size} of the class; bound the class on the mapped output instead."
         )
 
 

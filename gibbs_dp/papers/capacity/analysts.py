@@ -49,14 +49,7 @@ def analyst_rows(
     num_datasets: int = NUM_DATASETS,
     key: int = 0,
 ) -> list[Row]:
-    """Measure the overfitting of both analysts beside Theorem 6, one dict per analyst and noise.
-
-    ``restricted_kl`` bounds the class of Theorem 6 (`QueryHull`) over neighbours (replace-one):
-    exactly for the linear vote, by the chain rule for the adaptive analyst. ``unrestricted_kl``
-    is for any adversary. ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement, of the
-    restricted and of the unrestricted number. ``gap_exact`` and ``mutual_information``, the bound
-    ``sqrt(2 I / n)``, are there for the linear vote.
-    """
+    """Measure the overfitting of both analysts beside Theorem 6, one dict per analyst and noise."""
     checks.count("n", n)
     checks.count("num_queries", num_queries)
     checks.count("num_datasets", num_datasets, minimum=2)
@@ -117,10 +110,7 @@ def _pairs(
 
 
 def bits_kl(n: int, num_queries: int, sigma: float) -> float:
-    """Largest KL of all answers' signs over neighbours (replace-one), by the chain rule, in nats.
-
-    ``T`` times that of one sign, over all means ``k / n`` that a query may have.
-    """
+    """Largest KL of all answers' signs over neighbours (replace-one), by the chain rule, nats."""
     plus, minus = _pairs(n, sigma, 1)
     each = np.exp(plus[0]) * (plus[0] - plus[1]) + np.exp(minus[0]) * (minus[0] - minus[1])
     return num_queries * float(each.max())

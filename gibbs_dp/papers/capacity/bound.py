@@ -131,11 +131,7 @@ def post_process(bound: CapacityBound, mapping: Map) -> CapacityBound:
 
 
 def mixture(bounds: Sequence[CapacityBound], weights: Sequence[float]) -> CapacityBound:
-    """Run one mechanism at random: f-divergences are jointly convex, so their bounds average.
-
-    Rényi bounds average as the alpha-divergences they stand for; the label of the mechanism that
-    ran is not released.
-    """
+    """Run one mechanism at random: f-divergences are jointly convex, so their bounds average."""
     first = _same_kind(bounds)
     law = checks.law("weights", np.asarray(weights, dtype=np.float64))
     if law.size != len(bounds):

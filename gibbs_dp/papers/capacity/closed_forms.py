@@ -84,10 +84,7 @@ def laplace_unrestricted_kl(eps: float, shift: ArrayLike | float = 1.0) -> float
 
 
 def gaussian_kl_of_shift(sigma: float, shift: ArrayLike | float = 1.0) -> float:
-    """KL of normal noise and its shift, ``|shift|^2 / (2 sigma^2)``, nats.
-
-    A linear adversary attains it: the log-ratio is linear. Without noise it is infinite.
-    """
+    """KL of normal noise and its shift, ``|shift|^2 / (2 sigma^2)``, nats."""
     moved = shift_vector(shift)
     if checks.nonnegative("sigma", sigma) == 0:
         return math.inf if moved.any() else 0.0
@@ -111,10 +108,7 @@ def laplace_unrestricted_renyi(eps: float, alpha: float, shift: ArrayLike | floa
 def laplace_unrestricted_renyi_lower(
     eps: float, alpha: float, shift: ArrayLike | float = 1.0
 ) -> float:
-    """Lower bound ``eps |shift|_1 - d log 2 / (alpha - 1)`` of the unrestricted Rényi divergence.
-
-    Printed with the paper's table; it holds, and is vacuous for small ``eps (alpha - 1)``.
-    """
+    """Lower bound ``eps |shift|_1 - d log 2 / (alpha - 1)`` of unrestricted Rényi divergence."""
     moved = np.abs(shift_vector(shift))
     return float(inverse_scale(eps) * moved.sum()) - moved.size * math.log(2) / (above_one(alpha))
 
@@ -165,11 +159,6 @@ def monomials(dim: int, degree: int) -> Int[np.ndarray, "terms dim"]:
 def laplace_moments(count: int) -> Float[np.ndarray, " moments"]:
     """Moments ``E x^j`` of a Laplace law of scale 1, ``j < count``: ``j!`` for even ``j``."""
     return np.array([0.0 if j % 2 else float(math.factorial(j)) for j in range(count)])
-
-
-def gaussian_moments(count: int) -> Float[np.ndarray, " moments"]:
-    """Moments of a standard normal law: ``(j - 1)!!`` for even ``j``."""
-    return np.array([0.0 if j % 2 else float(math.prod(range(1, j, 2))) for j in range(count)])
 
 
 def renyi2_from_moments(

@@ -17,14 +17,11 @@ from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.model.check import as_key, positive_count
-from gibbs_dp.papers.capacity.adversaries import (
-    Adversary,
-    Polynomial,
-    RandomFeatures,
-    TwoLayerReLU,
-)
+from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.papers.capacity.bound import CapacityBound
 from gibbs_dp.papers.capacity.closed_forms import monomials
+
+Outputs = Float[Array, "draws dim"]
 
 # Largest share of one draw in a mean, so that at least fifty draws carry it.
 _LARGEST_SHARE = 0.02
@@ -82,7 +79,7 @@ def check_trainable(adversary: Adversary) -> Adversary:
     return adversary
 
 
-def inputs_of(adversary: Adversary, x: Float[Array, "draws dim"]) -> Float[Array, "draws inputs"]:
+def inputs_of(adversary: Adversary, x: Outputs) -> Float[Array, "draws inputs"]:
     """Compute the inputs of a class for outputs: features, or ``x``."""
     if isinstance(adversary, Polynomial):
         powers = monomials(x.shape[1], adversary.degree)[1:]
@@ -122,17 +119,8 @@ def value(parameters: PyTree, inputs: Float[Array, "draws inputs"]) -> Float[Arr
     return matmul(inputs, parameters["out"])
 
 
-def standardized(
-    adversary: Adversary,
-    x_p: Float[Array, "draws dim"],
-    x_q: Float[Array, "draws dim"],
-    num_train: int,
-) -> Inputs:
-    """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law.
-
-    Affine changes of the output leave the classes as they are; features of polynomials are also
-    whitened, so that one learning rate suits all.
-    """
+def standardized(adversary: Adversary, x_p: Outputs, x_q: Outputs, num_train: int) -> Inputs:
+    """Compute inputs in coordinates fitted to the first ``num_train`` draws of each law."""
     pooled = jnp.concatenate([x_p[:num_train], x_q[:num_train]])
     tiny = jnp.finfo(pooled.dtype).tiny
     center, scale = jnp.mean(pooled, axis=0), jnp.std(pooled, axis=0) + tiny
@@ -164,20 +152,14 @@ class _Best(NamedTuple):
 
 
 def train_and_judge(
-    key: PRNGKeyArray,
-    x_p: Float[Array, "draws dim"],
-    x_q: Float[Array, "draws dim"],
-    adversary: Adversary,
-    num_steps: int,
+    key: PRNGKeyArray, x_p: Outputs, x_q: Outputs, adversary: Adversary, num_steps: int
 ) -> Verdict:
     """Train a critic on the first half of the draws of each law, judge it on the second.
 
-    Draws of a Markov chain must be ordered by chain, so that the halves are independent. The critic
-    that scores best on the last 40% of the training half is kept, shrunk by the best factor on
-    those draws; the first candidate is 0. Factors at which few of Q's draws carry the mean of
-    ``e^f`` are excluded: fresh draws could then show anything. Random features and networks are
-    clipped to their range on Q's training draws, beyond which training does not constrain them.
-    Pure: vmap and jit it over pairs of laws.
+    Draws of a Markov chain must be ordered by chain, so that the halves are independent. The best
+    critic on the last 40% of the training half is kept, shrunk by the best factor there. Factors at
+    which few of Q's draws carry the mean of ``e^f`` are excluded: fresh draws could then show
+    anything. Random features and networks are clipped to their range on Q's training draws.
     """
     half = x_p.shape[0] // 2
     inputs = standardized(adversary, x_p, x_q, half)
@@ -320,7 +302,7 @@ def trained_divergence(
     return TrainedDivergence(bound, se)
 
 
-def _draws(name: str, values: ArrayLike | Array) -> Float[Array, "draws dim"]:
+def _draws(name: str, values: ArrayLike | Array) -> Outputs:
     x = jnp.asarray(values, jnp.result_type(float))
     if x.ndim == 1:
         x = x[:, None]

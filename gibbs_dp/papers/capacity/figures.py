@@ -64,11 +64,7 @@ MAP_ALPHAS = (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0, 40.0)
 
 
 def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[str, float]]:
-    """Compute Rényi parameters of Laplace(1/eps) noise over the order, one dict per order, nats.
-
-    Figure 1b shows polynomial adversaries below the unrestricted value; Figure 1a the linear
-    adversary below the bound as printed (no guarantee), here beside the valid bound.
-    """
+    """Compute Rényi parameters of Laplace(1/eps) noise over the order, one dict per order, nats."""
     rows = []
     for alpha in alphas:
         row = {"alpha": alpha, "eps": eps}
@@ -84,11 +80,7 @@ def curve_rows(alphas: Sequence[float] = ALPHAS, eps: float = EPS) -> list[dict[
 def gaussian_curve_rows(
     alphas: Sequence[float] = ALPHAS, sigma: float = SIGMA
 ) -> list[dict[str, float]]:
-    """Compute Rényi parameters of normal noise over the order, sensitivity 1, nats.
-
-    The same columns as `curve_rows`, for the paper's appendix: ``unrestricted`` is
-    ``alpha / (2 sigma^2)``, without limit, where every polynomial's value has one.
-    """
+    """Compute Rényi parameters of normal noise over the order, sensitivity 1, nats."""
     rows = []
     for alpha in alphas:
         row = {"alpha": alpha, "sigma": sigma}
@@ -104,11 +96,7 @@ def gaussian_curve_rows(
 def map_rows(
     privacy: Sequence[float] = MAP_PRIVACY, alphas: Sequence[float] = MAP_ALPHAS
 ) -> list[Row]:
-    """Map where the printed Rényi bounds fail, hold or are vacuous: one dict per setting.
-
-    Laplace and normal noise in one dimension and in two (sensitivity 1/2 in each), and the matrix
-    mechanism on four counts; orders below 2 in one dimension alone.
-    """
+    """Map where the printed Rényi bounds fail, hold or are vacuous: one dict per setting."""
     sigmas = [1 / value for value in privacy]
     later = [alpha for alpha in alphas if alpha >= 2]
     both = [0.5, 0.5]
@@ -128,10 +116,7 @@ def map_rows(
 def matrix_rows(
     size: int = 8, eps: float = 0.5, alphas: Sequence[float] = (2.0, 3.0, 5.0)
 ) -> list[Row]:
-    """Compare Theorem 5 with the exact value of linear adversaries, strategy by strategy.
-
-    The workload is every prefix sum of ``size`` counts and five times the total; add/remove.
-    """
+    """Compare Theorem 5 with the exact value of linear adversaries, strategy by strategy."""
     workload = np.vstack([np.tril(np.ones((size, size))), 5 * np.ones((1, size))])
     strategies = {
         "identity": identity_strategy(size),
@@ -166,11 +151,7 @@ NUM_QUERIES, NUM_POINTS = 12, 3
 
 
 def selection_problem(seed: int = 0) -> tuple[FiniteProblem, Float[np.ndarray, "queries points"]]:
-    """Build twelve random queries into [-1, 1] on three equally likely points.
-
-    The mechanism selects query q with probability proportional to ``exp(gamma sum_i q(x_i))``: the
-    exponential mechanism, a Gibbs posterior with loss ``-q(x)``.
-    """
+    """Build twelve random queries into [-1, 1] on three equally likely points."""
     queries = np.random.default_rng(seed).uniform(-1, 1, (NUM_QUERIES, NUM_POINTS))
     uniform = np.full(NUM_POINTS, 1 / NUM_POINTS)
     prior = np.full(NUM_QUERIES, 1 / NUM_QUERIES)
@@ -200,12 +181,7 @@ def restricted_kl(queries: Float[np.ndarray, "queries points"], gamma: float, n:
 def selection_rows(
     gammas: Sequence[float] = GAMMAS, n: int = N, seed: int = 0
 ) -> list[dict[str, float]]:
-    """Compute the exact gap of the selected query and four bounds on it, one dict per gamma.
-
-    ``theorem_6`` is ``8 sqrt(eps)`` and ``hoeffding`` its improvement under the same conditions;
-    ``mutual_information`` is ``sqrt(2 I(W; S) / n)`` with the exact information, which needs the
-    population, and ``bounded_range`` the worst case over populations, ``gamma Delta^2 / 2``.
-    """
+    """Compute the exact gap of the selected query and four bounds on it, one dict per gamma."""
     problem, queries = selection_problem(seed)
     rows = []
     for gamma in gammas:
@@ -266,11 +242,7 @@ class Capacity:
 
 
 def private_mean_linear_kl(gamma: float, n: int, example_bound: float = 2.0) -> float:
-    """Return what a linear adversary sees of the private mean, on average and exactly, in nats.
-
-    ``E f(gamma |z - z'| / n)`` over two independent truncated normals, ``f`` the closed form of
-    `capacity.laplace_linear_kl`, by Gauss quadrature.
-    """
+    """Return what a linear adversary sees of the private mean, on average and exactly, in nats."""
     nodes, weights = np.polynomial.legendre.leggauss(NUM_NODES)
     law = stats.truncnorm(-example_bound, example_bound)
     z, mass = example_bound * nodes, example_bound * weights * law.pdf(example_bound * nodes)

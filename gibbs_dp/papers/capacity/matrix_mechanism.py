@@ -216,11 +216,7 @@ def hierarchical_strategy(size: int) -> Float[np.ndarray, "rows size"]:
 def optimized_strategy(
     workload: Float[np.ndarray, "queries size"],
 ) -> Float[np.ndarray, "rows size"]:
-    """Minimize the workload's total squared error over strategies ``[I; T] D``.
-
-    ``T >= 0`` and ``D`` scales every column to L1 norm 1, so that the sensitivity is 1 (McKenna et
-    al. 2018, p-Identity strategies). The error never exceeds that of the identity.
-    """
+    """Minimize the workload's total squared error over strategies ``[I; T] D``."""
     if workload.size == 0 or not np.isfinite(workload).all():
         raise ValueError(
             "workload must be a finite matrix [queries, counts]; give one row per query."

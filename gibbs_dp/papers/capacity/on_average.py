@@ -24,12 +24,7 @@ from gibbs_dp.estimators import average
 from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.papers.capacity.adversaries import (
-    Adversary,
-    Polynomial,
-    RandomFeatures,
-    TwoLayerReLU,
-)
+from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.papers.capacity.critics import check_trainable, train_and_judge
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
@@ -126,23 +121,7 @@ CAUTIONS = {"Of capacity-bounded adversaries": (FAILED_PAIRS, LOOSE_CRITICS)}
 
 @dataclass(frozen=True)
 class OnAverageCapacity:
-    """On-average capacity-bounded KL over gamma, class by class.
-
-    Parameters
-    ----------
-    gammas, n
-        Inverse temperatures and dataset size.
-    adversaries
-        The classes.
-    critics
-        Per gamma, dataset and class: what the trained critic attains on fresh draws, nats.
-    full
-        Per gamma and dataset: unbiased for the on-average KL, from the same draws, nats.
-    kept
-        Datasets whose chains worked.
-    warnings
-        Where the numbers cannot be trusted.
-    """
+    """On-average capacity-bounded KL, nats: ``critics`` are [gammas, datasets, classes]."""
 
     gammas: tuple[float, ...]
     n: int

@@ -29,8 +29,12 @@ from scipy.special import gamma, roots_jacobi
 
 from gibbs_dp.information import checks
 from gibbs_dp.papers.capacity.closed_forms import above_one, inverse_scale, shift_vector
-from gibbs_dp.papers.capacity.line import gaussian_line, laplace_line
-from gibbs_dp.papers.capacity.polynomial import polynomial_kl, polynomial_renyi
+from gibbs_dp.papers.capacity.polynomial import (
+    gaussian_line,
+    laplace_line,
+    polynomial_kl,
+    polynomial_renyi,
+)
 
 _NUM_NODES = 32
 # Panels of the Fourier variable: equal ones along the oscillation, then doubling ones.

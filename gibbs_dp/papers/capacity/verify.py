@@ -53,14 +53,13 @@ from gibbs_dp.papers.capacity.closed_forms import (
     laplace_unrestricted_renyi_lower,
     product_renyi2,
 )
-from gibbs_dp.papers.capacity.line import gaussian_line
 from gibbs_dp.papers.capacity.matrix_mechanism import (
     Regime,
     gaussian_regime,
     hierarchical_strategy,
     matrix_regime,
 )
-from gibbs_dp.papers.capacity.polynomial import polynomial_kl
+from gibbs_dp.papers.capacity.polynomial import gaussian_line, polynomial_kl
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
 from gibbs_dp.papers.verify.check import (
     Check,
@@ -72,6 +71,10 @@ from gibbs_dp.papers.verify.check import (
     reaches,
 )
 
+Law = Float[np.ndarray, " outcomes"]
+Functions = Float[np.ndarray, "k outcomes"]
+Free = Float[np.ndarray, " free"]
+
 # Restricted divergences of finite laws, for the span of given functions: convex problems.
 
 # Shares of the critic's size at which absolute values are smoothed, in steps.
@@ -79,10 +82,8 @@ _ROUNDING = (1e-2, 1e-4, 1e-6, 1e-8)
 
 
 def _checked(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> tuple[Float[np.ndarray, "k outcomes"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    functions: Functions, p: Law, q: Law
+) -> tuple[Functions, Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     laws = checks.law("p", p), checks.law("q", q)
     checks.same_length("p", laws[0], "q", laws[1])
     if functions.shape[1] != laws[0].size or not np.isfinite(functions).all():
@@ -93,22 +94,13 @@ def _checked(
     return functions, *laws
 
 
-def finite_class_kl(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-) -> float:
+def finite_class_kl(functions: Functions, p: Law, q: Law) -> float:
     """Restricted KL of finitely many critics, nats; it may be negative without constants."""
     functions, p, q = _checked(functions, p, q)
     return float(np.max(functions @ p - np.exp(functions - 1) @ q))
 
 
-def span_kl(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-    has_constants: bool = True,
-) -> float:
+def span_kl(functions: Functions, p: Law, q: Law, has_constants: bool = True) -> float:
     """Restricted KL for all combinations of some functions, in nats."""
     functions, p, q = _checked(functions, p, q)
     inside = q > 0
@@ -142,17 +134,8 @@ def span_kl(
     return -float(found.fun)
 
 
-def span_renyi(
-    functions: Float[np.ndarray, "k outcomes"],
-    p: Float[np.ndarray, " outcomes"],
-    q: Float[np.ndarray, " outcomes"],
-    alpha: float,
-) -> float:
-    """Restricted Rényi divergence for all combinations of some functions, in nats.
-
-    ``(alpha/(alpha-1)) log sup E_P[g] / |g|_{L^q(Q)}``. On finitely many outcomes ``|g|^q`` is not
-    smooth at 0 for large orders; it is smoothed, less and less, down to a share of 1e-8.
-    """
+def span_renyi(functions: Functions, p: Law, q: Law, alpha: float) -> float:
+    """Restricted Rényi divergence for all combinations of some functions, in nats."""
     conjugate = alpha / above_one(alpha)
     functions, p, q = _checked(functions, p, q)
     inside = q > 0
@@ -171,9 +154,7 @@ def span_renyi(
     origin = mean / float(mean @ mean)
     free = np.linalg.svd(mean[None, :])[2][1:]
 
-    def loss(
-        y: Float[np.ndarray, " free"], rounding: float
-    ) -> tuple[float, np.ndarray, np.ndarray]:
+    def loss(y: Free, rounding: float) -> tuple[float, np.ndarray, np.ndarray]:
         g = (origin + y @ free) @ terms
         size = np.sqrt(g**2 + rounding**2)
         ways = free @ terms
@@ -189,17 +170,14 @@ def span_renyi(
     return -math.log(conjugate * loss(y, 0.0)[0])
 
 
-def _settle(
-    loss: Callable[[Float[np.ndarray, " free"]], tuple[float, np.ndarray, np.ndarray]],
-    start: Float[np.ndarray, " free"],
-) -> Float[np.ndarray, " free"]:
+def _settle(loss: Callable[[Free], tuple[float, np.ndarray, np.ndarray]], start: Free) -> Free:
     """Minimize a smooth convex function, given with its gradient and Hessian."""
 
-    def first(y: Float[np.ndarray, " free"]) -> tuple[float, Float[np.ndarray, " free"]]:
+    def first(y: Free) -> tuple[float, Free]:
         value, gradient, _ = loss(y)
         return value, gradient
 
-    def second(y: Float[np.ndarray, " free"]) -> Float[np.ndarray, "free free"]:
+    def second(y: Free) -> Float[np.ndarray, "free free"]:
         return loss(y)[2]
 
     found = minimize(
@@ -225,14 +203,12 @@ def kl_records(eps: float) -> list[Record]:
     p, q = (line.log_density for line in laplace)
     x, mass = laplace[0].rule([0j], 0.0)
     by_hand = float(mass @ (p(x) - q(x)))
-    quadratic = polynomial_kl(*laplace, 2)
+    quadratic, shifted = polynomial_kl(*laplace, 2), gaussian_kl_of_shift(1 / eps)
     return [
         equality("KL, Laplace, linear", TABLE, linear[0], polynomial_kl(*laplace, 1), 1e-7),
         equality("KL, Laplace, linear, d = 2: sum", TABLE, linear[1], sum(parts), 1e-7),
         equality("KL, Laplace, unrestricted", TABLE, whole, by_hand, 1e-7),
-        equality(
-            "KL, Gaussian, linear", TABLE, gaussian_kl_of_shift(1 / eps), polynomial_kl(*normal, 1)
-        ),
+        equality("KL, Gaussian, linear", TABLE, shifted, polynomial_kl(*normal, 1)),
         inequality("KL, Laplace: linear <= quadratic", PAPER, linear[0], quadratic),
         inequality("KL, Laplace: quadratic <= unrestricted", PAPER, quadratic, whole),
     ]
@@ -240,12 +216,10 @@ def kl_records(eps: float) -> list[Record]:
 
 def renyi_records(regime: Regime) -> list[Record]:
     """One Rényi row of the table at one setting: exact, valid, unrestricted, and as printed."""
-    name = f"Rényi, {regime.row}, linear"
+    name, whole = f"Rényi, {regime.row}, linear", regime.unrestricted
     records = [
         inequality(f"{name}: exact <= valid", "centred noise", regime.exact, regime.valid, 1e-6),
-        inequality(
-            f"{name}: valid <= unrestricted", "by construction", regime.valid, regime.unrestricted
-        ),
+        inequality(f"{name}: valid <= unrestricted", "by construction", regime.valid, whole),
     ]
     source = f"{PAPER}, Theorem 5" if regime.row == "matrix mechanism" else TABLE
     is_false = regime.verdict == "fails"
@@ -313,9 +287,7 @@ SECTION_4 = f"{PAPER}, section 4"
 NUM_SEEDS = 3
 
 
-def _linear(
-    p: Float[np.ndarray, " outcomes"], q: Float[np.ndarray, " outcomes"], x: np.ndarray
-) -> tuple[CapacityBound, CapacityBound]:
+def _linear(p: Law, q: Law, x: np.ndarray) -> tuple[CapacityBound, CapacityBound]:
     """Return restricted KL and Rényi divergences of linear critics of outcomes at ``x``."""
     kl = span_kl(x, p, q)
     renyi = span_renyi(np.vstack([np.ones(p.size), x]), p, q, ALPHA)
@@ -365,10 +337,7 @@ def property_records(seed: int) -> list[Record]:
 
 
 def theorem_records(seed: int) -> list[Record]:
-    """Theorems 6 and 7 on a random mechanism that selects a query.
-
-    Selections are nearly uniform: no gap of queries within [-1, 1] would exceed the bounds else.
-    """
+    """Theorems 6 and 7 on a random mechanism that selects a query."""
     rng = np.random.default_rng(seed)
     queries = rng.uniform(-1, 1, (4, 3))  # values at the three points of the population
     table = 0.25 + 0.1 * (rng.dirichlet(5 * np.ones(4), 3) - 0.25)
@@ -414,32 +383,18 @@ def condition_records() -> list[Record]:
     signs = np.array([[1.0], [-1.0]])
     small = CapacityBound(query_hull_kl(signs, *rows_of_two), "kl", QueryHull())
     moved_by = float(np.abs(signs.T @ (rows_of_two[0] - rows_of_two[1])).max())
+    sharp, wrong = ipm_from_kl_by_hoeffding(small).value, 8 * math.sqrt(max(few, 0.0))
+    kls = polynomial_kl(wide, narrow, 2), polynomial_kl(wide, narrow, 1)
+    without_noise = span_kl(np.array([[0.0, 1.0]]), *point)
     return [
         reaches("Theorem 7: IPM <= 8 sqrt(KL)", PAPER, moved_by, ipm_from_kl(small).value, 0.17678),
-        reaches(
-            "Theorem 7 by Hoeffding: sqrt(2 KL)",
-            "Hoeffding's lemma",
-            moved_by,
-            ipm_from_kl_by_hoeffding(small).value,
-        ),
+        reaches("Theorem 7 by Hoeffding: sqrt(2 KL)", "Hoeffding's lemma", moved_by, sharp),
         reaches("Theorem 6: |E gen| <= 8 sqrt(eps)", PAPER, gap, full, 0.04412),
         inequality("two critics: restricted KL is negative", "counterexample", few, -1e-6),
-        counterexample(
-            "Theorem 6 without its conditions", PAPER, gap, 8 * math.sqrt(max(few, 0.0))
-        ),
-        counterexample(
-            "post-processing by a square keeps linear critics' KL",
-            "wrong class",
-            polynomial_kl(wide, narrow, 2),
-            polynomial_kl(wide, narrow, 1),
-        ),
+        counterexample("Theorem 6 without its conditions", PAPER, gap, wrong),
+        counterexample("post-processing by a square keeps linear critics' KL", "wrong class", *kls),
         counterexample("sequential composition with one noise", "wrong noise", shared, apart),
-        equality(
-            "no noise: no finite linear KL",
-            PAPER,
-            span_kl(np.array([[0.0, 1.0]]), *point),
-            math.inf,
-        ),
+        equality("no noise: no finite linear KL", PAPER, without_noise, math.inf),
         equality("no noise: Laplace's closed form", PAPER, laplace_linear_kl(math.inf), math.inf),
     ]
 
@@ -521,14 +476,10 @@ def classifier_records(seed: int) -> list[Record]:
     seen = classifier_divergence(splits, up, base, "ipm").value
     least = classifier_divergence(splits, both, base).value
     squared = classifier_divergence(threshold_splits(x**2), both, base).value
+    rising = "thresholds see all of total variation if the likelihood ratio rises"
     return [
         *records,
-        equality(
-            "thresholds see all of total variation if the likelihood ratio rises",
-            "Neyman & Pearson 1933",
-            seen,
-            2 * divergences.total_variation(up, base),
-        ),
+        equality(rising, "Neyman & Pearson 1933", seen, 2 * divergences.total_variation(up, base)),
         counterexample("post-processing by a square keeps thresholds' KL", PAPER, squared, least),
     ]
 

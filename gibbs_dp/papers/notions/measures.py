@@ -17,11 +17,7 @@ Measure = Callable[[FiniteChannel], float]
 
 
 class Notion(NamedTuple):
-    """A notion, its measure, and its properties.
-
-    ``measure`` gives nats, or a number in ``[0, 1]`` where ``is_probability``; informations are
-    divided by ``n``. The remaining fields are the columns of the table.
-    """
+    """A notion, its measure, and its properties."""
 
     title: str
     measure: Measure

@@ -178,11 +178,7 @@ def group_delta(epsilon: float, delta: float, group_size: int) -> float:
 
 
 def approximate_group_records() -> list[Record]:
-    """Check how (eps, delta)-DP grows with groups, by exact hockey sticks.
-
-    On finite Gibbs posteriors and random channels for groups of two and three, and for Gaussian
-    noise, where a group of ``k`` is a shift by ``k``. ``k delta`` is not enough.
-    """
+    """Check how (eps, delta)-DP grows with groups, by exact hockey sticks."""
     rng = np.random.default_rng(3)
     cases: dict[int, list[tuple[float, float]]] = {2: [], 3: []}
     for _ in range(NUM_PAIRS):

@@ -234,11 +234,7 @@ def label_ends(
 
 
 def moved_apart(heights: Float[np.ndarray, " names"], gap: float) -> Float[np.ndarray, " names"]:
-    """Return heights of which no two are closer than a gap, near those that are given.
-
-    Groups that are too close are spread evenly about their mean, until none is; they stay between
-    0 and 1 where there is room.
-    """
+    """Return heights of which no two are closer than a gap, near those that are given."""
     order = np.argsort(heights, kind="stable")
     groups = [[float(h)] for h in heights[order]]
     while True:

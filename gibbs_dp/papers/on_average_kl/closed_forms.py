@@ -21,11 +21,7 @@ _MAX_ATOMS = 200_000
 
 
 class ClosedForm(NamedTuple):
-    """On-average KL (replace-one), generalization error, mutual and lautum information.
-
-    Informations are in nats; the generalization error is per example, ``R - Rhat``, unless the
-    function says otherwise.
-    """
+    """On-average KL (replace-one), generalization error, mutual and lautum information."""
 
     on_average_kl: float
     generalization_error: float
@@ -197,11 +193,7 @@ def _entropy_of_twice_density(
 def truncated_normal_mean_law(
     n: int, bound: float = 2.0, num_cells: int = 2048
 ) -> tuple[Float[np.ndarray, " atoms"], Float[np.ndarray, " atoms"]]:
-    """Law of the mean of ``n`` truncated normals, on a lattice.
-
-    Each example is rounded to the middle of one of ``num_cells`` equal cells, which moves its
-    variance by about ``(2 bound / num_cells)^2 / 12``, and the sum's law is an exact convolution.
-    """
+    """Law of the mean of ``n`` truncated normals, on a lattice."""
     checks.count("n", n)
     checks.positive("bound", bound)
     checks.count("num_cells", num_cells, minimum=2)
@@ -234,20 +226,6 @@ def private_mean_dp_epsilon(gamma: float, n: int, bound: float = 2.0) -> float:
 
 
 # Beta-Bernoulli with log loss: tempered Bayes for a coin.
-
-
-def beta_kl(a: float, b: float, other_a: float, other_b: float) -> float:
-    """KL divergence of ``Beta(a, b)`` to ``Beta(a', b')`` in nats."""
-    for name, value in (("a", a), ("b", b), ("other_a", other_a), ("other_b", other_b)):
-        checks.positive(name, value)
-    total = (other_a - a) + (other_b - b)
-    return float(
-        betaln(other_a, other_b)
-        - betaln(a, b)
-        + (a - other_a) * digamma(a)
-        + (b - other_b) * digamma(b)
-        + total * digamma(a + b)
-    )
 
 
 def beta_bernoulli(
@@ -380,11 +358,7 @@ def linear_regression_kl(
     gamma: float,
     prior_precision: float = 0.0,
 ) -> float:
-    """KL between the posteriors of two given datasets, in nats.
-
-    With the second dataset equal to the first but for one example, the average over datasets and
-    ghosts is the on-average KL. Parameters are those of `linear_regression_posterior`, twice.
-    """
+    """KL between the posteriors of two given datasets, in nats."""
     p = linear_regression_posterior(x, y, gamma, prior_precision)
     q = linear_regression_posterior(other_x, other_y, gamma, prior_precision)
     return gaussian_kl(p.mean, np.linalg.inv(p.precision), q.mean, np.linalg.inv(q.precision))
@@ -441,10 +415,7 @@ Datasets = Float[np.ndarray, " datasets"]
 
 
 class ReplacedRegression(NamedTuple):
-    """Exact answers per dataset ``[datasets]``, averaged over its examples and ghosts.
-
-    KL is in nats; risks are those of one posterior draw under ``(y - x·theta)^2``.
-    """
+    """Exact answers per dataset ``[datasets]``, averaged over its examples and ghosts."""
 
     on_average_kl: Datasets
     empirical_risk: Datasets

@@ -53,24 +53,14 @@ def markov_chain_probs(
 def whole_dataset_gibbs(
     total_loss: ArrayLike, gamma: float, dataset_probs: ArrayLike, prior_probs: ArrayLike
 ) -> FiniteChannel:
-    """Gibbs posterior of datasets of any joint law, as a channel of one example: the dataset.
-
-    Of that channel, ``on_average_kl()`` replaces the whole dataset, ``generalization_error(L.T)``
-    is ``E [L(theta, Z~) - L(theta, Z)]``, the informations are those of theta and the dataset, and
-    worst cases are over *all* pairs of datasets: groups of ``n``.
-    """
+    """Gibbs posterior of datasets of any joint law, as a channel of one example: the dataset."""
     return channels.gibbs(total_loss, 1, gamma, dataset_probs, prior_probs)
 
 
 def ghost_sides(
     total_loss: ArrayLike, gamma: float, dataset_probs: ArrayLike, prior_probs: ArrayLike, n: int
 ) -> tuple[float, float]:
-    """Both sides of Theorem 4 when example 0 is replaced by a draw of its own marginal law.
-
-    ``E KL(A(Z) || A(Z^(1)))`` and ``gamma E [L(theta, Z^(1)) - L(theta, Z)]``, equal when the
-    examples are independent and in general not. Parameters are those of `whole_dataset_gibbs`,
-    with the number of examples ``n``.
-    """
+    """Both sides of Theorem 4 when example 0 is replaced by a draw of its own marginal law."""
     loss = np.asarray(total_loss, dtype=np.float64)
     channel = whole_dataset_gibbs(loss, gamma, dataset_probs, prior_probs)
     values = round(channel.data_probs.size ** (1 / checks.count("n", n)))

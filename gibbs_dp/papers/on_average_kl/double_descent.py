@@ -41,12 +41,7 @@ MAX_NUMBERS = 2**23
 
 @dataclass(frozen=True)
 class DoubleDescent:
-    """Sampled and exact answers, one row per number of features and gamma.
-
-    ``on_average_kl``, ``on_average_kl_ghost`` and the risks are sampled, with standard errors
-    ``_se`` over datasets; ``_exact`` ones are averages of closed forms over other datasets, and
-    have standard errors too.
-    """
+    """Sampled and exact answers, one row per number of features and gamma."""
 
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
@@ -154,11 +149,7 @@ LEAST_RATIO = 1.25
 
 @styled()
 def plot_double_descent(found: DoubleDescent) -> Picture:
-    """Draw risk on fresh and on training examples, and on-average KL, over the features.
-
-    Lines are closed forms, points are sampled with 95% intervals over datasets; one colour per
-    gamma. Hollow points leave out datasets that failed.
-    """
+    """Draw risk on fresh and on training examples, and on-average KL, over the features."""
     figure, grid = panels((8.4, 4.1), 1, 2)
     left, right = grid[0]
     gammas = sorted({row["gamma"] for row in found.rows})

@@ -57,11 +57,7 @@ class Panel:
     references: tuple[Reference, ...]
 
     def rows(self) -> list[Row]:
-        """One dict per gamma: the report's columns, the reference, and z-scores against it.
-
-        ``z`` is for the direct estimate, ``z_ghost`` for gamma times the generalization error and
-        ``z_excess_risk`` for the excess risk; each allows for the reference's error too.
-        """
+        """One dict per gamma: the report's columns, the reference, and z-scores against it."""
         rows = []
         for row, reference in zip(self.report.rows, self.references, strict=True):
             exact = {"on_average_kl_exact": reference.value, "on_average_kl_exact_se": reference.se}
@@ -264,13 +260,7 @@ def linear_regression_figure2b(
     support: tuple[float, float] | None = None,
     num_pairs: int = 8,
 ) -> Figure2b:
-    """Average the closed-form KL and excess risk over datasets.
-
-    ``x`` and the noise are uniform on ``(-1, 1)``, ``y = x + noise``, ``loss = (y - x theta)^2``;
-    the prior is flat on the real line, or uniform on ``support``. Per dataset the KL is exact (a
-    difference form that keeps its digits when it is 1e-9), averaged over ``num_pairs`` examples
-    each with its own ghost.
-    """
+    """Average the closed-form KL and excess risk over datasets."""
     checks.positive("gamma", gamma)
     checks.count("n", n, minimum=2)
     checks.count("num_datasets", num_datasets, minimum=2)

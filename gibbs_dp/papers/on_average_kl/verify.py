@@ -60,31 +60,18 @@ def structured_identities(problem: TypeProblem, gamma: float, n: int) -> list[Re
     groups = problem.group_privacy(gamma, n).on_average_kl
     information = table.mutual_information()
     subset = problem.subset_information(gamma, n)
+    one, whole = float(groups[0]), float(groups[-1])
+    both = information + table.lautum_information()
+    chain = math.fsum(
+        problem.conditional_information(gamma, n, num_targets=1, num_known=k) for k in range(n)
+    )
+    erasure, last = table.erasure_mutual_information(), float(subset[n] - subset[n - 1])
+    rule = "chain rule: I = sum_k I(W; Z_k | Z_1..Z_{k-1})"
     records = [
-        equality(
-            "Lemma 9: E KL(A(Z) || A(Z~)) = I + lautum",
-            WANG,
-            float(groups[-1]),
-            information + table.lautum_information(),
-        ),
-        equality(
-            "chain rule: I = sum_k I(W; Z_k | Z_1..Z_{k-1})",
-            "Cover & Thomas",
-            information,
-            math.fsum(
-                problem.conditional_information(gamma, n, num_targets=1, num_known=k)
-                for k in range(n)
-            ),
-        ),
-        equality(
-            "I^- = n (I(W; S) - I(W; S^{-i}))",
-            RAKHLIN,
-            table.erasure_mutual_information(),
-            n * float(subset[n] - subset[n - 1]),
-        ),
-        equality(
-            "group KL of one example is eps_KL", WANG, float(groups[0]), table.on_average_kl()
-        ),
+        equality("Lemma 9: E KL(A(Z) || A(Z~)) = I + lautum", WANG, whole, both),
+        equality(rule, "Cover & Thomas", information, chain),
+        equality("I^- = n (I(W; S) - I(W; S^{-i}))", RAKHLIN, erasure, n * last),
+        equality("group KL of one example is eps_KL", WANG, one, table.on_average_kl()),
     ]
     for k in range(1, n + 1):
         name = f"Remark 1: {k} ghosts cost gamma E[L(Z~) - L(Z)]"
@@ -337,35 +324,17 @@ def channel_checks() -> list[Check]:
         total = first.dp_epsilon() + eps_2
         twice = 2 * first.on_average_kl()
         information = first.mutual_information()
+        composed, found = pair.on_average_kl([0]), pair.max_information_bits()
+        again = first.then(first.probabilities)
+        processing, early = "data processing: I(f(W); S) <= I(W; S)", "Dwork et al. 2006"
         records = [
             inequality("Lemma 5: eps_KL(f A) <= eps_KL(A)", WANG, coarse.on_average_kl(), lemma_5),
-            inequality(
-                "data processing: I(f(W); S) <= I(W; S)",
-                "Cover & Thomas",
-                coarse.mutual_information(),
-                information,
-            ),
-            inequality(
-                "DP post-processing", "Dwork et al. 2006", coarse.dp_epsilon(), first.dp_epsilon()
-            ),
-            equality(
-                "composition lemma, theta ~ A(Z) (chain rule)", WANG, pair.on_average_kl([0]), lemma
-            ),
-            equality(
-                "two draws cost 2 eps_KL",
-                WANG,
-                first.then(first.probabilities).on_average_kl(),
-                twice,
-            ),
-            inequality(
-                "basic composition of DP, adaptive", "Dwork et al. 2006", pair.dp_epsilon(), total
-            ),
-            inequality(
-                "max-information adds, adaptive",
-                f"{DWORK}, Lemma 14",
-                pair.max_information_bits(),
-                bits,
-            ),
+            inequality(processing, "Cover & Thomas", coarse.mutual_information(), information),
+            inequality("DP post-processing", early, coarse.dp_epsilon(), first.dp_epsilon()),
+            equality("composition lemma, theta ~ A(Z) (chain rule)", WANG, composed, lemma),
+            equality("two draws cost 2 eps_KL", WANG, again.on_average_kl(), twice),
+            inequality("basic composition of DP, adaptive", early, pair.dp_epsilon(), total),
+            inequality("max-information adds, adaptive", f"{DWORK}, Lemma 14", found, bits),
             _selection_bias(first.joint(), n),
             *(tail_record(first.joint().reshape(first.num_outputs, -1), b) for b in (0.01, 0.2)),
         ]
@@ -390,10 +359,7 @@ def tail_record(joint: Float[np.ndarray, "outputs datasets"], beta: float) -> Re
 
 
 def nearly_tight_tail() -> list[Record]:
-    """Reach the tail lemma: what is in the tail is a dataset of probability ``beta``, told as such.
-
-    Otherwise the output is one of two bits, right three times in four: a ratio of ``3/2``.
-    """
+    """Reach the tail lemma: the tail is a dataset of probability ``beta``, told as such."""
     beta = 1e-3
     law = np.array([(1 - beta) / 2, (1 - beta) / 2, beta])
     joint = np.array([[0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]) * law

@@ -18,14 +18,7 @@ from gibbs_dp.papers.on_average_kl.attackers import (
     private_mean_attacker,
 )
 from gibbs_dp.papers.on_average_kl.verify import FIXTURE_GAMMAS, FIXTURE_N, fixture, random_problem
-from gibbs_dp.papers.verify.check import (
-    Check,
-    Record,
-    equality,
-    exact_checks,
-    inequality,
-    rounded,
-)
+from gibbs_dp.papers.verify.check import Check, Record, equality, exact_checks, inequality, rounded
 
 OWN = "derived here"
 SASON = "Sason & Verdú 2016, Prop. 3"
@@ -55,22 +48,12 @@ def attacker_records(
     kl, tv = attacker.on_average_kl, attacker.on_average_tv
     low, high = 0.5 + tv / 2, 0.5 + tv - tv**2 / 2
     pooled, each = attacker.attack_auc, attacker.attack_auc_per_pair
-    second = attacker.on_average_renyi_2
+    second, integral = attacker.on_average_renyi_2, profile_integral(attacker, turns)
+    huber = math.sqrt(-math.expm1(-kl))
     records = [
-        equality(
-            "eps_KL = int d(eps) (1 + e^-eps) deps",
-            SASON,
-            profile_integral(attacker, turns),
-            kl,
-            tolerance,
-        ),
+        equality("eps_KL = int d(eps) (1 + e^-eps) deps", SASON, integral, kl, tolerance),
         inequality("E TV <= sqrt(eps_KL / 2)", "Pinsker", tv, bounds.total_variation_from_kl(kl)),
-        inequality(
-            "E TV <= sqrt(1 - e^-eps_KL)",
-            "Bretagnolle & Huber 1979",
-            tv,
-            math.sqrt(-math.expm1(-kl)),
-        ),
+        inequality("E TV <= sqrt(1 - e^-eps_KL)", "Bretagnolle & Huber 1979", tv, huber),
         inequality("1/2 + TV/2 <= pooled AUC", OWN, low, pooled),
         inequality("pooled AUC <= 1/2 + TV - TV^2/2", OWN, pooled, high),
         inequality("1/2 + TV/2 <= E AUC", OWN, low, each),
@@ -95,17 +78,13 @@ def _profile_records(attacker: Attacker) -> list[Record]:
     # Convex in c = e^eps: the chord lies above.
     share = (c[1:-1] - c[:-2]) / (c[2:] - c[:-2])
     chord = (1 - share) * profile[:-2] + share * profile[2:]
-    records.append(
-        inequality("d is convex in e^eps", OWN, float((profile[1:-1] - chord).max()), 0.0)
-    )
-    for factor, right, left in zip(c, mirror, profile, strict=True):
-        # E H_c = 1 - c + c E H_{1/c}, where pairs are exchangeable.
-        records.append(
-            equality(
-                "E H_c = 1 - c + c E H_{1/c}", OWN, float(left), float(1 - factor + factor * right)
-            )
-        )
-    return records
+    above = float((profile[1:-1] - chord).max())
+    records.append(inequality("d is convex in e^eps", OWN, above, 0.0))
+    mirrored = 1 - c + c * mirror  # where pairs are exchangeable
+    return records + [
+        equality("E H_c = 1 - c + c E H_{1/c}", OWN, float(left), float(right))
+        for left, right in zip(profile, mirrored, strict=True)
+    ]
 
 
 def _roc_records(attacker: Attacker) -> list[Record]:
@@ -170,24 +149,16 @@ def membership_records(problem: FiniteProblem, gamma: float, n: int) -> list[Rec
     eps = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
     worst = problem.privacy_curve(gamma, n, eps.tolist(), adjacency="replace-one")
     excess = float((attacker.privacy_profile(eps) - worst).max())
+    pinsker = bounds.total_variation_from_kl(information)
+    individual = problem.individual_information(gamma, n)
     return [
         inequality("gen <= range T(W; Z_i)", "Yeom et al. 2018", gen, limit),
         inequality("T(W; Z_i) <= T^- / n", OWN, advantage, erasure),
         inequality("T^- / n <= E TV", OWN, erasure, tv),
         inequality("E TV <= 2 T^- / n", OWN, tv, 2 * erasure),
-        inequality(
-            "T(W; Z_i) <= sqrt(I(W; Z_i) / 2)",
-            "Pinsker",
-            advantage,
-            bounds.total_variation_from_kl(information),
-        ),
+        inequality("T(W; Z_i) <= sqrt(I(W; Z_i) / 2)", "Pinsker", advantage, pinsker),
         inequality("T(W; Z_i) <= T(W; S)", OWN, advantage, table.t_information()),
-        equality(
-            "mean of Lambda over members = I(W; Z_i)",
-            OWN,
-            information,
-            problem.individual_information(gamma, n),
-        ),
+        equality("mean of Lambda over members = I(W; Z_i)", OWN, information, individual),
         inequality("membership: 1/2 + T/2 <= AUC", OWN, low, single.attack_auc),
         inequality("membership: AUC <= 1/2 + T - T^2/2", OWN, single.attack_auc, high),
         inequality("membership AUC <= attacker's", OWN, single.attack_auc, attacker.attack_auc),

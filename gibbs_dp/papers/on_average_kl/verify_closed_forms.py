@@ -149,21 +149,15 @@ def beta_bernoulli_records() -> list[Record]:
     loss = -np.log(np.column_stack([1 - theta, theta]))
     grid = FiniteProblem(loss, [1 - probability, probability], prior / prior.sum())
     exact = grid.quantities(gamma, n, 0.0)
-    total = answer.mutual_information + answer.lautum_information
+    kl, total = answer.on_average_kl, answer.mutual_information + answer.lautum_information
     records = [
-        equality(
-            "Theorem 4: Beta-Bernoulli",
-            WANG,
-            answer.on_average_kl,
-            gamma * answer.generalization_error,
-        ),
-        equality("Lemma 9: Beta-Bernoulli", WANG, total, n * answer.on_average_kl),
+        equality("Theorem 4: Beta-Bernoulli", WANG, kl, gamma * answer.generalization_error),
+        equality("Lemma 9: Beta-Bernoulli", WANG, total, n * kl),
     ]
     for field in answer._fields:
         name = f"Beta-Bernoulli against enumeration: {field.replace('_', ' ')}"
-        records.append(
-            equality(name, "enumeration", float(getattr(answer, field)), exact[field], 1e-6)
-        )
+        found = float(getattr(answer, field))
+        records.append(equality(name, "enumeration", found, exact[field], 1e-6))
     return records
 
 

@@ -40,11 +40,7 @@ def objective(gamma: float, loss: Laws, prior: Laws, law: Laws) -> Float[np.ndar
 
 
 def finite_records(problem: FiniteProblem, gamma: float, n: int, seed: int) -> list[Record]:
-    """Check the least value, the excess of other laws, and that no search finds a lower one.
-
-    The other laws are random, point masses, the prior, and posteriors of other datasets; of every
-    statement the dataset and law that are furthest off are kept.
-    """
+    """Check the least value, the excess of other laws, and that no search finds a lower one."""
     table, rng = problem.table(gamma, n), np.random.default_rng(seed)
     loss = problem.total_loss(table.counts)[:, problem.kept]
     prior = problem.prior_probs[problem.kept]
@@ -156,9 +152,7 @@ def mixed_posterior(z: Float[np.ndarray, " n"], gamma: float) -> AtomsAndDensity
     return AtomsAndDensity(np.exp(log - logsumexp(log)), center, precision**-0.5)
 
 
-def under_prior(
-    function: Callable[[float], Float[np.ndarray, ...]],
-) -> Float[np.ndarray, ...]:
+def under_prior(function: Callable[[float], Float[np.ndarray, ...]]) -> Float[np.ndarray, ...]:
     """Integrate over `PRIOR`: a sum over its atoms and quadrature over its density."""
     atoms = [mass * function(float(x)) for x, mass in zip(ATOMS, MASSES[:-1], strict=True)]
 
@@ -171,11 +165,7 @@ def under_prior(
 
 
 def mixed_records(gamma: float) -> list[Record]:
-    """Check Theorem 4 and Lemma 9 with a density and atoms, over every dataset.
-
-    Laws and divergences of the left sides are closed forms; the right sides take the definition of
-    the posterior alone, and integrate.
-    """
+    """Check Theorem 4 and Lemma 9 with a density and atoms, over every dataset."""
     index = ordered_datasets(MIXED_N, VALUES.size)
     data, weight = VALUES[index], PROBS[index].prod(axis=1)
     posteriors = [mixed_posterior(z, gamma) for z in data]
@@ -209,11 +199,7 @@ def mixed_records(gamma: float) -> list[Record]:
 
 
 def mixed_entropy_records(gamma: float) -> list[Record]:
-    """Check that the posterior is the least with a density and atoms, and what atoms are worth.
-
-    The best law without atoms is the posterior given that it is in the density: its KL, and so
-    what it costs more, is minus the log of the density's mass.
-    """
+    """Check that the posterior is the least with a density and atoms, and what atoms are worth."""
     z = VALUES
     right = mixed_posterior(z, gamma)
     total = under_prior(lambda x: np.exp(-gamma / 2 * ((x - z) ** 2).sum()))

@@ -225,10 +225,7 @@ class Gates:
         holdout: Float[np.ndarray, "many queries"],
         state: ThresholdoutState | None = None,
     ) -> tuple[Float[np.ndarray, "many queries"], Int[np.ndarray, " many"]]:
-        """Answers, and how many of them the holdout gave; from the present state, which moves on.
-
-        From another ``state``, where one is given, nothing moves on.
-        """
+        """Answers, and how many of them the holdout gave; the state moves on unless given."""
         many, count = train.shape
         width = next(w for w in (*WIDTHS, count) if w >= count)
         pad = ((0, 0), (0, width - count))

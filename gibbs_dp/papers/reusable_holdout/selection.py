@@ -114,10 +114,7 @@ def noise_scales(n: int) -> tuple[float, float]:
 
 
 def chosen_means(key: PRNGKeyArray, n: int) -> Float[Array, "choices groups"]:
-    """Draw one dataset, and return the own mean of every group's chosen subset.
-
-    Choices in the order of `CHOICES`: no noise, heuristic noise, replace-one noise.
-    """
+    """Draw one dataset, and return the own mean of every group's chosen subset."""
     groups, subsets, size = shape_of(n)
     draw, noise = jax.random.split(key)
     rows = jnp.clip(jax.random.normal(draw, (groups, subsets, size)), -CLIP, CLIP)

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from gibbs_dp.holdout import Thresholdout
+from gibbs_dp.holdout.thresholdout import Thresholdout
 from gibbs_dp.papers.bayesian_dp.markov_chain import counting_sensitivity
-from gibbs_dp.papers.reusable_holdout.exact_laws import (
+from gibbs_dp.papers.reusable_holdout.sparse import (
+    approximate_rows,
     laplace_noise,
     noisy_max_law,
     sparse_probability,
+    sparse_variants,
     uniform_noise,
+    worst_loss,
 )
-from gibbs_dp.papers.reusable_holdout.sparse import approximate_rows, sparse_variants, worst_loss
 from gibbs_dp.papers.verify.check import (
     Check,
     Record,
@@ -118,24 +120,16 @@ def selection_records() -> list[Record]:
     found = largest_loss(right.probabilities, grid, ways)
     one_way = largest_loss(counts, pairs, up)
     doubled = largest_loss(counts, pairs, both)
+    louder = largest_loss(sharp.probabilities, grid, ways)
+    quieter = largest_loss(general, pairs, both)
     return [
         inequality("exponential mechanism: loss <= epsilon", "McSherry & Talwar 2007", found, EPS),
         equality("exponential mechanism: attained", "limit", found, EPS, NEAR),
-        counterexample(
-            "exponential mechanism without the 2",
-            "wrong noise",
-            largest_loss(sharp.probabilities, grid, ways),
-            EPS,
-        ),
+        counterexample("exponential mechanism without the 2", "wrong noise", louder, EPS),
         inequality("report noisy max, Lap(1/epsilon), add/remove", BOOK, one_way, EPS),
         counterexample("report noisy max, Lap(1/epsilon), replace-one", BOOK, doubled, EPS),
         inequality("report noisy max, Lap(1/epsilon): twice", BOOK, doubled, 2 * EPS),
-        inequality(
-            "report noisy max, Lap(2/epsilon), replace-one",
-            BOOK,
-            largest_loss(general, pairs, both),
-            EPS,
-        ),
+        inequality("report noisy max, Lap(2/epsilon), replace-one", BOOK, quieter, EPS),
         *_counting_records(),
     ]
 
@@ -215,27 +209,18 @@ def thresholdout_records() -> list[Record]:
     printed = 2 * math.sqrt(2 * 100 * math.log(2e6))  # 2B = 200 steps of epsilon 1
     steps = {k: composed_pure_dp(200, 1 / k, delta=1e-6) for k in (1, 100)}
     name = "Thresholdout: (2 sqrt(2 B ln(2/delta))/(sigma n), delta)"
+    wrong = {
+        "that answers past its budget": (budget + 1, 4 * sigma, sigma),
+        "with query noise Lap(sigma)": (budget, sigma, sigma),
+        "that corrects without noise": (budget, 4 * sigma, 0.0),
+    }
     return [
         equality("Thresholdout: 2 B/(sigma n)", REUSABLE, claimed, 2 * budget / (sigma * n)),
         inequality("Thresholdout: loss <= 2 B/(sigma n)", REUSABLE, right, claimed),
         equality("Thresholdout: attained", "limit", right, claimed, NEAR),
-        counterexample(
-            "Thresholdout that answers past its budget",
-            "wrong variant",
-            loss(budget + 1, 4 * sigma, sigma),
-            claimed,
-        ),
-        counterexample(
-            "Thresholdout with query noise Lap(sigma)",
-            "wrong variant",
-            loss(budget, sigma, sigma),
-            claimed,
-        ),
-        counterexample(
-            "Thresholdout that corrects without noise",
-            "wrong variant",
-            loss(budget, 4 * sigma, 0.0),
-            claimed,
+        *(
+            counterexample(f"Thresholdout {what}", "wrong variant", loss(*settings), claimed)
+            for what, settings in wrong.items()
         ),
         inequality(f"{name}, small steps", REUSABLE, steps[100], printed / 100),
         counterexample(f"{name}, large steps", REUSABLE, steps[1], printed),

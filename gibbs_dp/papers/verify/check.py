@@ -123,20 +123,7 @@ def exact_check(record: Record, case: str) -> Check:
     """Turn an exact record into a check."""
     same = record.left == record.right  # inf - inf is not a number
     difference = 0.0 if same else record.left - record.right
-    return Check(
-        record.name,
-        record.source,
-        case,
-        record.relation,
-        record.left,
-        record.right,
-        difference,
-        None,
-        None,
-        record.tolerance,
-        record.holds,
-        record.notices,
-    )
+    return Check(**record._asdict(), case=case, difference=difference, standard_error=None, z=None)
 
 
 def exact_checks(records: Iterable[Record], case: str) -> list[Check]:

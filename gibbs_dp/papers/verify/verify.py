@@ -20,14 +20,11 @@ from gibbs_dp.papers.on_average_kl.verify_closed_forms import (
 )
 from gibbs_dp.papers.on_average_kl.verify_max_entropy import max_entropy_checks
 from gibbs_dp.papers.reusable_holdout.verify import mechanism_checks
-from gibbs_dp.papers.verify.attained import generalization, privacy
-from gibbs_dp.papers.verify.attained.cases import Case
+from gibbs_dp.papers.verify import attained_generalization, attained_privacy
+from gibbs_dp.papers.verify.cases import Case
 from gibbs_dp.papers.verify.check import Check, exact_check, least_noticed, reaches
 
-CASES: dict[str, list[Case]] = {
-    **privacy.CASES,
-    **generalization.CASES,
-}
+CASES: dict[str, list[Case]] = {**attained_privacy.CASES, **attained_generalization.CASES}
 # The share of its bound that the best known case reaches, where that is not 1 (name and number of
 # the case); where a total eps is spent, the share of delta, whatever the bound is on.
 REACHED = {
@@ -84,11 +81,7 @@ def attained_checks() -> list[Check]:
 
 
 def verify(*, sampled: bool = True, say: io.Say = io.silent) -> list[Check]:
-    """Check everything: by enumeration, in closed form and, unless told not to, by sampling.
-
-    Seeds are fixed. The exact part takes seconds; sampling, nearly all of which is compiling,
-    takes most of a minute on two cores.
-    """
+    """Check everything: by enumeration, in closed form and, unless told not to, by sampling."""
     say("checking identities, inequalities and counterexamples by enumeration")
     checks = all_exact_checks() + max_entropy_checks()
     say("checking bounds on the cases that attain them")

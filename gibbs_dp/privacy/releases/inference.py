@@ -122,11 +122,7 @@ class _Energy(NamedTuple):
 
 
 def _energy(mechanism: _Mechanism, shared: _Shared, rows: PyTree) -> _Energy:
-    """Shift the posterior of some rows to its mode.
-
-    The shift is a function of the rows alone: it leaves the normalizer as it is, and of two
-    datasets it makes the posteriors nearly one.
-    """
+    """Shift the posterior of some rows to its mode."""
     whitening, target = shared.whitening, Target(mechanism.posterior, rows, shared.gamma)
     terms = target.terms(whitening.center)
     potential = whitening.pull_back(target.around(whitening.center, terms, whitening))
@@ -192,11 +188,7 @@ def _attempt(
     walker: _Walker,
     key: PRNGKeyArray,
 ) -> tuple[_Walker, Float[Array, ""]]:
-    """Propose other parameters with the same noise, or other noise of some blocks; accept or not.
-
-    Parameters move as a normal law's do that an autoregression keeps invariant; a correction makes
-    it the prior's.
-    """
+    """Propose other parameters with the same noise, or other noise of some blocks; or stay."""
     keys = jax.random.split(key, 6)
     law, proposal, size = mechanism.law, shared.proposal, sizes[0]
     v = proposal.whiten(walker.u)

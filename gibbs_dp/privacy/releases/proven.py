@@ -329,10 +329,7 @@ def _steps(
 def _approximate(
     request: ReleaseRequest, facts: _Facts
 ) -> tuple[Guarantee, ProximalPlan, Mapping[str, str]]:
-    """Meet ``(epsilon, delta)`` together with the total variation, which gets a share of delta.
-
-    Where rounding alone takes more than the largest share, it has to be accepted instead.
-    """
+    """Meet ``(epsilon, delta)`` together with the total variation, which gets a share of delta."""
     target = request.target
     assert target.epsilon is not None
     assert target.delta is not None

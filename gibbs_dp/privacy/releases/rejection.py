@@ -129,10 +129,7 @@ def plan_by_rejection(
     domain: Domain,
     num_draws: int,
 ) -> tuple[Guarantee, RejectionPlan]:
-    """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller.
-
-    Parameters are those of `gibbs_dp.release`.
-    """
+    """Split ``delta``, calibrate gamma to the larger part and the tries to the smaller."""
     target = Target(epsilon=epsilon, delta=delta)
     checks.count("num_draws", num_draws)
     meaningful_epsilon(epsilon)
@@ -166,10 +163,7 @@ def plan_by_rejection(
         f"{plan.acceptance:.4g}, are within total variation {plan.total_variation:.3g}"
     )
     guarantee = replace(
-        inner,
-        mechanism="proven draw",
-        delta=delta,
-        assumptions=(*inner.assumptions[:-1], text),
+        inner, mechanism="proven draw", delta=delta, assumptions=(*inner.assumptions[:-1], text)
     )
     return guarantee, plan
 

@@ -36,12 +36,7 @@ from gibbs_dp.privacy.releases.arguments import (
     without_checks,
 )
 from gibbs_dp.privacy.releases.inference import Simulator, infer_population
-from gibbs_dp.privacy.releases.method import (
-    EXACT_DRAW,
-    ReleaseMethod,
-    ReleasePlan,
-    ReleaseRequest,
-)
+from gibbs_dp.privacy.releases.method import EXACT_DRAW, ReleaseMethod, ReleasePlan, ReleaseRequest
 from gibbs_dp.privacy.releases.methods import ExactDraw
 from gibbs_dp.privacy.releases.population_posterior import PopulationPosterior
 from gibbs_dp.privacy.releases.proven import ProvenDraw

@@ -117,11 +117,7 @@ def check_ranges(kernel: Any) -> None:
 def metropolis(
     uniform: Float[Array, ""], state: Any, proposal: Any, log_ratio: Float[Array, ""]
 ) -> tuple[Any, StepInfo]:
-    """Accept a proposal with probability ``min(1, exp(log_ratio))``, and never where that is NaN.
-
-    ``uniform`` is a uniform random number; states are pytrees. Returned are the state that is next
-    and what the step did.
-    """
+    """Accept a proposal with probability ``min(1, exp(log_ratio))``, never where that is NaN."""
     log_ratio = jnp.where(jnp.isnan(log_ratio), -jnp.inf, log_ratio)
     accept_prob = jnp.exp(jnp.minimum(log_ratio, 0.0))
     accepted = uniform < accept_prob

@@ -241,12 +241,7 @@ def step(
     is_learning: Bool[Array, ""],
     num_learnt: Int[Array, ""],
 ) -> StateInParts:
-    """Make one step along an estimate of the gradient; see `StochasticLangevin`.
-
-    Noise (standard normals), slope and state are in parts: joined to one vector and cut again at
-    every step, they would cost a GPU a tenth of it. ``count`` steps came before;
-    ``num_learnt``, this one included where ``is_learning``, are in the running mean of squares.
-    """
+    """Make one step along an estimate of the gradient; see `StochasticLangevin`."""
     dtype = noise[0].dtype
     size = numbers.step_size
     if rule.schedule is not None:

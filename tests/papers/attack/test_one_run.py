@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import gibbs_dp as gdp
-from gibbs_dp.papers.attack import one_run
-from gibbs_dp.papers.attack.one_run import attack_in_one_run
-from gibbs_dp.privacy.lower_bounds import epsilon_of_one_run
+from gibbs_dp.papers.attack import attack
+from gibbs_dp.papers.attack.attack import attack_in_one_run
+from gibbs_dp.privacy.attacks import epsilon_of_one_run
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 
 COUNT, GAMMA, SIZE, DELTA = 200, 8.0, 5.0, 1e-5
@@ -49,7 +49,7 @@ def test_scores_are_centred_and_have_their_law(monkeypatch):
         seen.append((scores, coins))
         return epsilon_of_one_run(scores, coins, *rest, **named)
 
-    monkeypatch.setattr(one_run, "epsilon_of_one_run", spy)
+    monkeypatch.setattr(attack, "epsilon_of_one_run", spy)
     posterior = gdp.GibbsPosterior(
         gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(count))
     )

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from finite_class import FiniteClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,15 +12,13 @@ from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound, Polynomial
 from gibbs_dp.papers.capacity.adversaries import (
     AnyMap,
-    FiniteClass,
     PolynomialMap,
     QueryHull,
     RandomFeatures,
     SumClass,
 )
 from gibbs_dp.papers.capacity.bound import mixture, parallel, sequential
-from gibbs_dp.papers.capacity.line import gaussian_line
-from gibbs_dp.papers.capacity.polynomial import alpha_from_renyi, polynomial_kl
+from gibbs_dp.papers.capacity.polynomial import alpha_from_renyi, gaussian_line, polynomial_kl
 from gibbs_dp.papers.capacity.verify import span_kl, span_renyi
 
 ALPHA = 3.0
@@ -116,7 +115,6 @@ def test_post_processing_by_a_square():
         (capacity.TwoLayerReLU(4), PolynomialMap(2), "not a two-layer network"),
         (RandomFeatures(8), PolynomialMap(1), "random features of a mapped output"),
         (QueryHull(), PolynomialMap(1), "need not evaluate the query"),
-        (FiniteClass(2), PolynomialMap(1), "need not be among the 2"),
         (SumClass(Polynomial(2), Polynomial(2)), PolynomialMap(2), "would mix them"),
         (SumClass(capacity.TwoLayerReLU(4), Polynomial(1)), PolynomialMap(1), "mix them"),
     ],
@@ -138,7 +136,7 @@ def test_refused_compositions():
     net = bound(0.1, adversary=capacity.TwoLayerReLU(4))
     with pytest.raises(ValueError, match="is not convex; bound a larger class"):
         sequential([net, net])
-    few = bound(0.1, adversary=FiniteClass(2))
+    few = bound(0.1, adversary=FiniteClass())
     with pytest.raises(ValueError, match="is not convex nor translation invariant"):
         parallel([few, few])
     with pytest.raises(ValueError, match="agree in divergence"):

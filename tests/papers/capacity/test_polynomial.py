@@ -18,8 +18,7 @@ from gibbs_dp.papers.capacity.closed_forms import (
     product_renyi2,
     valid_gaussian,
 )
-from gibbs_dp.papers.capacity.line import Line, gaussian_line
-from gibbs_dp.papers.capacity.polynomial import polynomial_kl, renyi_from_alpha
+from gibbs_dp.papers.capacity.polynomial import Line, gaussian_line, polynomial_kl, renyi_from_alpha
 from gibbs_dp.papers.capacity.several import gaussian_renyi_of_polynomials, laplace_renyi_of_linear
 from gibbs_dp.papers.capacity.verify import span_kl, span_renyi
 

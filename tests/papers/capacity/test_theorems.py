@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from finite_class import FiniteClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gibbs_dp.exact import FiniteChannel
 from gibbs_dp.papers import capacity
 from gibbs_dp.papers.capacity import CapacityBound, Polynomial
-from gibbs_dp.papers.capacity.adversaries import FiniteClass, QueryHull
+from gibbs_dp.papers.capacity.adversaries import QueryHull
 from gibbs_dp.papers.capacity.bound import ipm_from_kl_by_hoeffding, query_hull_kl
 from gibbs_dp.papers.capacity.verify import finite_class_kl
 
@@ -80,7 +81,7 @@ def test_theorem_six_is_false_without_its_conditions():
     channel = FiniteChannel(rows, [0.5, 0.5], 1)
     gap = -channel.generalization_error(x)
     assert gap == pytest.approx(0.05)
-    few = CapacityBound(max(both), "kl", FiniteClass(2))
+    few = CapacityBound(max(both), "kl", FiniteClass())
     with pytest.raises(ValueError, match="convex, translation invariant, closed under negation"):
         capacity.generalization_from_kl(few)
     # The smallest class that meets the conditions has a bound above the gap.

@@ -22,7 +22,7 @@ from gibbs_dp.papers.notions.measures import (
 )
 from gibbs_dp.papers.notions.notions import compare_notions, implication_rows
 from gibbs_dp.papers.on_average_kl.verify import fixture
-from gibbs_dp.papers.verify.attained.cases import response
+from gibbs_dp.papers.verify.cases import response
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from sparse_laws import sparse_law
 import gibbs_dp as gdp
 from gibbs_dp.cli.main import main
 from gibbs_dp.information.divergences import hockey_stick
-from gibbs_dp.papers.reusable_holdout import exact_laws, sparse
 from gibbs_dp.papers.reusable_holdout import run as holdout
+from gibbs_dp.papers.reusable_holdout import sparse
 from gibbs_dp.papers.reusable_holdout.plot import plot_holdout
 from gibbs_dp.papers.reusable_holdout.sparse import worst_loss
 
@@ -58,7 +58,7 @@ def test_probabilities_are_those_of_simulated_runs(name):
     values = (1.0, 4.0, -2.0)
     said = draws(np.random.default_rng(1), variant, values, runs)
     for answers in ((0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 1)):
-        p = exact_laws.sparse_probability(
+        p = sparse.sparse_probability(
             values,
             answers,
             threshold_noise=variant.threshold_noise,
@@ -73,8 +73,8 @@ def test_probabilities_are_those_of_simulated_runs(name):
 
 def test_long_sequences_are_those_of_the_law():
     noises = {
-        "threshold_noise": exact_laws.laplace_noise(2.0),
-        "query_noise": exact_laws.laplace_noise(4.0),
+        "threshold_noise": sparse.laplace_noise(2.0),
+        "query_noise": sparse.laplace_noise(4.0),
     }
     values = (0.5, -1.0, 0.5, 2.0)
     for redrawn in (True, False):
@@ -86,7 +86,7 @@ def test_long_sequences_are_those_of_the_law():
     weight = np.exp(-np.abs(t) / 2) / 4
     by_hand = np.trapezoid(weight * below**27 * (1 - below) ** 2, t)
     answers = (0,) * 12 + (1,) + (0,) * 15 + (1,)
-    found = exact_laws.sparse_probability([0.0] * 29, answers, **noises, is_redrawn=False)
+    found = sparse.sparse_probability([0.0] * 29, answers, **noises, is_redrawn=False)
     assert found == pytest.approx(by_hand, rel=1e-6)
 
 
@@ -150,8 +150,8 @@ def test_a_round_has_its_law():
         law = sparse_law(
             values,
             num_above=1,
-            threshold_noise=exact_laws.laplace_noise(5.0),
-            query_noise=exact_laws.laplace_noise(10.0),
+            threshold_noise=sparse.laplace_noise(5.0),
+            query_noise=sparse.laplace_noise(10.0),
         )
         early = law[(1,)] + law[(0, 1)]
         assert found == pytest.approx([early, law[(0, 0, 1)], law[(0, 0, 0)]], abs=1e-12)

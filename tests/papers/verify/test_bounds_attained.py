@@ -14,12 +14,12 @@ from gibbs_dp.exact.finite_problem import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.channels import composed_privacy_curve
-from gibbs_dp.papers.verify.attained import generalization, privacy
-from gibbs_dp.papers.verify.attained.cases import COIN, REPLACE
+from gibbs_dp.papers.verify import attained_generalization, attained_privacy
+from gibbs_dp.papers.verify.cases import COIN, REPLACE
 from gibbs_dp.papers.verify.verify import CASES as TABLE
 from gibbs_dp.papers.verify.verify import REACHED, attained_check
 
-FILES = (privacy, generalization)
+FILES = (attained_privacy, attained_generalization)
 FUNCTIONS = {
     name: module
     for module in (bounds, paper_bounds)
@@ -79,10 +79,10 @@ def test_the_printed_inverse_overdraws():
 
 
 def test_the_kept_loss_is_subexponential():
-    chance, x = generalization.RARE_LOSS, generalization.X
+    chance, x = attained_generalization.RARE_LOSS, attained_generalization.X
     s = np.concatenate([-np.geomspace(1e-6, 1, 200), 1 - np.geomspace(1e-9, 1, 2000)])
     moment = np.log1p(chance * np.expm1(s * x)) - s * chance * x
-    limit = (s * generalization.SIGMA) ** 2 / 2
+    limit = (s * attained_generalization.SIGMA) ** 2 / 2
     assert (moment <= limit * (1 + 1e-12)).all()
 
 

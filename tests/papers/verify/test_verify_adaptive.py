@@ -5,7 +5,7 @@ import dataclasses
 import jaxtyping
 import pytest
 
-from gibbs_dp import holdout
+import gibbs_dp as gdp
 from gibbs_dp.papers import bayesian_dp, capacity
 from gibbs_dp.papers.bayesian_dp import verify as verify_bayesian
 from gibbs_dp.papers.bayesian_dp.bdp import QuiltProfile
@@ -99,13 +99,13 @@ def test_wrong_deltas_and_guarantees_are_caught(monkeypatch):
     assert "Gaussian mechanism: delta(1)" in failures(verify_mechanisms.additive_records())
     monkeypatch.setattr(verify_mechanisms, "composed_pure_dp", lambda k, eps, delta: 10.0)
     assert len(failures(verify_mechanisms.thresholdout_records())) == 2
-    whole = holdout.Thresholdout.guarantee
+    whole = gdp.Thresholdout.guarantee
 
     def too_small(self):
         figures = {name: 0.9 * whole(self).epsilon for name in ("epsilon", "pure_epsilon")}
         return dataclasses.replace(whole(self), **figures)
 
-    monkeypatch.setattr(holdout.Thresholdout, "guarantee", too_small)
+    monkeypatch.setattr(gdp.Thresholdout, "guarantee", too_small)
     found = failures(verify_mechanisms.thresholdout_records())
     assert "Thresholdout: loss <= 2 B/(sigma n)" in found
 

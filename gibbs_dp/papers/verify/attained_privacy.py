@@ -1,4 +1,4 @@
-"""Cases of differential privacy, from the range of the loss, Gaussian, composed; what follows."""
+"""Cases that attain bounds of DP: of a loss's range, Gaussian, composed; and what follows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gibbs_dp.information.divergences import batched
 from gibbs_dp.information.divergences.finite import approximate_max_divergence
 from gibbs_dp.papers import bounds as paper_bounds
 from gibbs_dp.papers.channels import composed_privacy_curve
-from gibbs_dp.papers.verify.attained.cases import (
+from gibbs_dp.papers.verify.cases import (
     EXTREME,
     REPLACE,
     Case,
@@ -75,20 +75,13 @@ def langevin(
 
 
 def steep_pair(slope: float) -> float:
-    """``mu`` that laws ``∝ exp(± slope theta / 2)`` on an interval of length 1 need, exactly.
-
-    Their total variation is ``tanh(slope / 8)``.
-    """
+    """``mu`` that laws ``∝ exp(± slope theta / 2)`` on an interval of length 1 need, exactly."""
     log_miss = math.log(2) - np.logaddexp(0.0, slope / 4)
     return -2 * float(ndtri_exp(log_miss - math.log(2)))
 
 
 def steep_chains(diameter: float = 1.0, deviation: float = 1.0, shift: float = 40.0) -> float:
-    """``mu`` that two steps of projected chains need whose slopes press them to opposite ends.
-
-    After one step, from the middle, each is at its end but for a chance below ``1e-80``; the second
-    step is on the other half with the tail of a Gaussian, which projection does not touch.
-    """
+    """``mu`` that two steps of projected chains need whose slopes press them to opposite ends."""
     at_end = log_ndtr((shift - diameter) / 2 / deviation)
     return -2 * float(ndtri_exp(at_end + log_ndtr(-(shift + diameter) / 2 / deviation)))
 

@@ -1,4 +1,4 @@
-"""Cases of on-average KL, information and generalization."""
+"""Cases that attain bounds of on-average KL, information and generalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gibbs_dp.information import dependence as dep
 from gibbs_dp.information import divergences as dv
 from gibbs_dp.information.divergences import batched
 from gibbs_dp.papers import bounds as paper_bounds
-from gibbs_dp.papers.verify.attained.cases import (
+from gibbs_dp.papers.verify.cases import (
     AGREE,
     CENTERED,
     COIN,
@@ -49,10 +49,7 @@ HOEFFDING = "Hoeffding's bound is not attained by a mean of two fair bits"
 
 @lru_cache(maxsize=1)
 def told() -> tuple[float, SupersampleInformation]:
-    """Generalization error of naming one of many values, and what the name tells.
-
-    Two examples differ with probability ``1 - 1/m``, and then the name says which was chosen.
-    """
+    """Generalization error of naming one of many values, and what the name tells."""
     return TOLD.generalization_error(ONLY_IT), TOLD.supersample_information(ONLY_IT)
 
 

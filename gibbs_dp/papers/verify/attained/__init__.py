@@ -1,1 +1,0 @@
-"""Cases that attain the bounds of ``information.bounds``, or come as close as is known."""
