@@ -320,7 +320,8 @@ def test_a_chain_that_diverged_leaves_the_others_to_go_on_from(tmp_path):
     assert int(again.state.num_steps) == int(whole.state.num_steps) + 8
     (second / "draws.npz").unlink()
     (second / "draws.npy").unlink()
-    begun_at([[math.nan], [math.inf]])
+    with pytest.raises(ValueError, match="all chains diverged"):
+        begun_at([[math.nan], [math.inf]])
     assert not (second / "draws.npz").exists()
 
 
