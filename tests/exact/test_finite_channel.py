@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from gibbs_dp.exact.finite_channel import FiniteChannel
+from gibbs_dp.exact.laws import _most_over_laws
 from gibbs_dp.exact.types import ordered_datasets
 from gibbs_dp.information import bounds
 from gibbs_dp.information import dependence as dep
@@ -233,6 +234,9 @@ def test_max_information_over_laws_of_one_bit_is_that_of_two_datasets(beta):
         grid = np.linspace(1e-4, 1 - 1e-4, 2001)
         best = max(best, *(under(pair, np.array([x, 1 - x]), beta) for x in grid))
     assert found.upper_bits == pytest.approx(best, abs=1e-4)
+    # Without the law that was found, which an upper bound that is too small would be raised to.
+    alone = _most_over_laws(table.min(axis=0), table.max(axis=0), beta)
+    assert alone / math.log(2) == pytest.approx(best, abs=1e-4)
 
 
 @settings(max_examples=8, deadline=None)
