@@ -256,9 +256,15 @@ class MinibatchDraws(Result):
                 lead = jax.tree.leaves(self.halved)[0].shape[:2]
                 unknown = np.full(lead, np.nan, self.loss.dtype)
                 self._written(self.halved, unknown, after, new, HALVED)
-            if folder.exists():
-                folder.rename(Path(made) / "old")
-            new.rename(folder)
+            old = Path(made) / "old"
+            try:
+                if folder.exists():
+                    folder.rename(old)
+                new.rename(folder)
+            except BaseException:  # an interrupt in between
+                if old.exists() and not folder.exists():
+                    old.rename(folder)
+                raise
 
     def _written(
         self,

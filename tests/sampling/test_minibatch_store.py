@@ -343,6 +343,19 @@ def test_saving_replaces_draws_whole_or_not_at_all(tmp_path, monkeypatch):
         first.save(path)
     assert_loads_as(path, second)
     assert [file.name for file in tmp_path.iterdir()] == ["draws"]
+    monkeypatch.undo()
+    rename = type(path).rename
+
+    def interrupted(self, to):  # between the one folder's going and the other's coming
+        if self.name == "new":
+            raise KeyboardInterrupt
+        return rename(self, to)
+
+    monkeypatch.setattr(type(path), "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.save(path)
+    assert_loads_as(path, second)
+    assert [file.name for file in tmp_path.iterdir()] == ["draws"]
 
 
 def mixed(theta):
