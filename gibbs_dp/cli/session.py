@@ -77,6 +77,7 @@ def cache_folder() -> Path:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:  # no home folder
         root = Path(os.devnull)
+    # Home folders are shared between machines, and programs use the instructions of one.
     digest = hashlib.sha256(_processor().encode()).hexdigest()[:12]
     return root / "gibbs_dp" / "jax" / digest
 

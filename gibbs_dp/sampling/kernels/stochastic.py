@@ -242,6 +242,7 @@ def step(
     num_learnt: Int[Array, ""],
 ) -> StateInParts:
     """Make one step along an estimate of the gradient; see `StochasticLangevin`."""
+    # In parts: joined to one vector and cut again at every step, they cost a GPU a tenth of it.
     dtype = noise[0].dtype
     size = numbers.step_size
     if rule.schedule is not None:
