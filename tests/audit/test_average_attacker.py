@@ -249,7 +249,6 @@ def test_laplace_mechanism():
         assert z_scores(profile.loc[key]["delta"], profile.loc[key]["delta_se"], truth) < 4
 
 
-@pytest.mark.trust
 @pytest.mark.parametrize("rate", [0.01, 0.1])
 def test_errors_of_pooled_rates_are_the_jackknifes(rate):
     """Shifted normal laws, whose pooled rate is the least ``e^c fpr + E H_c`` by search.
