@@ -95,14 +95,16 @@ def faults_of(mutants: Sequence[Mutant]) -> list[str]:
     found = [
         f"{name}: the name is given {count} times" for name, count in counts.items() if count > 1
     ]
+    texts = {file: (ROOT / file).read_text() for file in {m.file for m in mutants}}
+    trees = {file: ast.dump(ast.parse(text)) for file, text in texts.items()}
     for m in mutants:
-        text = (ROOT / m.file).read_text()
+        text = texts[m.file]
         if text.count(m.old) != 1:
             found.append(f"{m.name}: {m.old!r} is {text.count(m.old)} times in {m.file}")
             continue
         found += [f"{m.name}: there is no {test}" for test in m.tests if not (ROOT / test).exists()]
         try:
-            if ast.dump(ast.parse(m.applied(text))) == ast.dump(ast.parse(text)):
+            if ast.dump(ast.parse(m.applied(text))) == trees[m.file]:
                 found.append(f"{m.name}: changes nothing")
         except SyntaxError as error:
             found.append(f"{m.name}: {error}")

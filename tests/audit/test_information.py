@@ -113,6 +113,25 @@ def test_densities_divided_by_what_a_swap_adds_are_right_on_average():
     assert error + 3 * v**2 < v / 4
 
 
+def test_an_example_that_fits_better_makes_the_normalizer_larger():
+    """Draws at one point ``t``: the log ratio is ``gamma (loss(t, z_k) - loss(t, z_m))`` exactly."""
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
+    z, t, gamma = np.array([0.0, 1.0, 3.0]), np.array([0.5, -1.0, 2.0]), 0.7
+    draws = np.broadcast_to(t[:, None, None, None], (3, 2, 4, 1))
+    dtype, places = jnp.result_type(float), jnp.arange(3)
+    found = tables.swap_terms(
+        posterior,
+        jnp.asarray(z[:, None], dtype),
+        places,
+        places,
+        jnp.asarray(draws, dtype),
+        jnp.asarray(gamma, dtype),
+        None,
+    )
+    loss = 0.5 * (t[:, None] - z) ** 2  # of draws of dataset k on example m
+    np.testing.assert_allclose(found, gamma * (np.diag(loss)[:, None] - loss).T, atol=1e-5)
+
+
 @pytest.mark.trust
 def test_finite_class_matches_the_oracle():
     theta, z = np.array([0.0, 0.25, 0.5, 0.75, 1.0]), np.array([0.0, 0.5, 1.0])
