@@ -114,7 +114,7 @@ def test_densities_divided_by_what_a_swap_adds_are_right_on_average():
 
 
 def test_an_example_that_fits_better_makes_the_normalizer_larger():
-    """Draws at one point ``t``: the log ratio is ``gamma (loss(t, z_k) - loss(t, z_m))`` exactly."""
+    """Draws at one point ``t``: the log ratio is ``gamma (loss(t, z_k) - loss(t, z_m))``."""
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     z, t, gamma = np.array([0.0, 1.0, 3.0]), np.array([0.5, -1.0, 2.0]), 0.7
     draws = np.broadcast_to(t[:, None, None, None], (3, 2, 4, 1))
