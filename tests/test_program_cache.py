@@ -219,6 +219,7 @@ def test_a_second_run_of_sample_traces_the_loss_for_its_fingerprint_alone(place,
     assert 0 < second.count <= 6 < first.count
 
 
+@pytest.mark.trust
 def test_names_of_a_parameter_are_no_other_models(place):
     def loss(theta, z):
         first, second = theta.values()

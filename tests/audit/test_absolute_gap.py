@@ -23,6 +23,7 @@ def truth():
     return np.abs(0.5 * (1.0 - square) + theta * mean).mean()
 
 
+@pytest.mark.trust(but="chains")
 @pytest.mark.parametrize(
     ("sampler", "num_ghosts", "apart"),
     [(gdp.HMC(), 2 * N, 2.0), (None, 16 * N, 1.12)],

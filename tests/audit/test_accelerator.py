@@ -117,6 +117,7 @@ def test_an_accelerators_way_gives_the_numbers_of_a_cpus(alone, far, tmp_path):
         assert [a[k] for k in names] == pytest.approx([b[k] for k in names], rel=1e-3)
 
 
+@pytest.mark.trust
 def test_pilots_and_all_gammas_are_one_program(far, monkeypatch):
     compiled, call = [], Program.compiled
 
@@ -131,6 +132,7 @@ def test_pilots_and_all_gammas_are_one_program(far, monkeypatch):
     assert len(compiled) == 1
 
 
+@pytest.mark.trust
 def test_draws_of_one_posterior_are_the_same_with_static_counts(monkeypatch):
     data = jnp.asarray(np.random.default_rng(0).normal(size=(20, 1)))
     settings = {"num_warmup": 20, "num_samples": 20, "num_chains": 2}

@@ -52,6 +52,7 @@ def report():
     return report_by(gdp.HMC())
 
 
+@pytest.mark.trust
 def test_gaussian_mean_by_sums():
     report = report_by(None)
     assert set(report["attack_estimator"]) == {"exact sum"}

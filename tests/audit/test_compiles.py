@@ -46,6 +46,7 @@ def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
 
 
 @pytest.mark.of_cpus("it counts their programs")
+@pytest.mark.trust(but="HMC-default")
 @pytest.mark.parametrize("learn", [[gdp.OnAverageKL()], gdp.DEFAULT], ids=["KL", "default"])
 @pytest.mark.parametrize("sampler", [gdp.HMC(), gdp.Line()], ids=lambda s: type(s).__name__)
 def test_pilots_and_datasets_share_a_program(counted, sampler, learn):

@@ -138,6 +138,7 @@ def test_processes_that_share_a_store_each_use_an_executor(plain, tmp_path):
     assert len(second.sent) == BLOCKS / 2  # pilots are in the store
 
 
+@pytest.mark.trust
 def test_large_settings_go_to_workers_that_ask_for_them(plain, monkeypatch):
     monkeypatch.setattr(client, "MOST_BYTES", 1)
 

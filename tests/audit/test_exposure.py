@@ -192,6 +192,7 @@ def test_few_holders_are_warned_of(report):
     assert [w.split()[-1] for w in told] == ["[sensitive-rows]", "[few-holders]"]
 
 
+@pytest.mark.trust
 def test_heavy_rows_are_warned_of():
     rows = Z.copy()
     rows[7] = 30.0

@@ -166,6 +166,7 @@ def test_finite_class_matches_the_oracle():
     assert others(report) == []
 
 
+@pytest.mark.trust
 def test_a_finite_class_whose_posteriors_sit_on_single_candidates():
     theta, z, probs = np.linspace(0.0, 1.0, 5), np.array([0.0, 0.5, 1.0]), np.array([0.5, 0.3, 0.2])
     posterior = gdp.GibbsPosterior(lambda t, x: (t - x) ** 2, gdp.Flat(gdp.supports.real()))

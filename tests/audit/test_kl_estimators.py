@@ -270,6 +270,7 @@ def test_what_one_side_misses_of_a_gaussian_pair(num_draws):
     assert all(expected < 0.06 + 1.8 * lost for lost, expected in missed)
 
 
+@pytest.mark.trust
 def test_lost_nats_of_all_pairs():
     rng = np.random.default_rng(1)
     train, ghost = rng.normal(size=(4, 16, 6)), rng.normal(size=(4, 16, 8))

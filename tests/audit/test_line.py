@@ -97,6 +97,7 @@ def test_draws_weigh_as_the_density_does(name):
         assert float(draws.edge_weight) < 1e-6
 
 
+@pytest.mark.trust
 def test_normalizer_is_that_of_a_gaussian():
     """Of half squares and a normal prior: log of the integral of exp(-U), U from the mode."""
     posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Normal(0.0, 2.0))
@@ -141,6 +142,7 @@ def gaussian(key, n):
 FLAT = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(supports.real(1)))
 
 
+@pytest.mark.trust
 def test_datasets_of_gaussians_have_their_own_kl():
     """The sum is a dataset's own KL to 1e-4: the errors of an audit are those of datasets alone."""
     reports = [
@@ -227,6 +229,7 @@ def test_particles_go_on_where_there_are_two_modes():
     assert report.settings["kernel"].startswith("SMC")
 
 
+@pytest.mark.trust
 def test_a_line_too_coarse_is_refused():
     posterior = gdp.GibbsPosterior(
         total_loss=lambda t, z: jnp.abs(jnp.mean(z) - t), prior=gdp.Flat(supports.real())

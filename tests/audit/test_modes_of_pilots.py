@@ -156,6 +156,7 @@ def test_what_is_declared_convex(loss, prior, is_one):
     assert gdp.GibbsPosterior(loss, prior).is_log_concave == is_one
 
 
+@pytest.mark.trust
 def test_one_mode_is_not_looked_for_twice(monkeypatch):
     """Neither pilots nor chains search where loss and prior say that there is one."""
 

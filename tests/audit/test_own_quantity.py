@@ -71,6 +71,7 @@ def test_it_is_in_rows_with_an_error_and_the_others_are_as_without_it(report):
         assert report[name] == pytest.approx(plain[name], rel=1e-4)
 
 
+@pytest.mark.trust
 def test_weighted_draws_have_the_same_median(report):
     """Summed over a lattice, where points far out have no weight; seven standard errors of each."""
     grid = gdp.Grid(low=-6.0, high=6.0, num_points=241)
@@ -202,6 +203,7 @@ class OwnKey(gdp.Quantity):
         return {}
 
 
+@pytest.mark.trust
 def test_a_pair_s_own_key_is_none_of_its_chains():
     """JAX's split of a key holds what folding in 0 and 1 gives."""
     learn = [gdp.OnAverageKL("two-sided"), OwnKey()]

@@ -113,6 +113,7 @@ PLAIN = ("attack", "random-features", "--num-features", 60)
 ONE_RUN = (*PLAIN, "--n", 40, "--canaries", 40)
 
 
+@pytest.mark.trust
 def test_coins_of_one_run_are_guessed(run, here):
     ran = run(*ONE_RUN, "--gammas", 1e-6, 30, "--delta", 1e-5, "--out", "found")
     lines = ran.out.splitlines()

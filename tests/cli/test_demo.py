@@ -166,6 +166,7 @@ def test_json_is_an_object_a_step(run, replaced):
     assert ledger["commands"] == ["gibbs-dp ledger show --ledger 'some folder/made_up.ledger'"]
 
 
+@pytest.mark.trust
 def test_lines_for_other_data_are_understood(toured, here, monkeypatch):
     """With the names of a table in place of the capitals, up to where work begins."""
     names = {

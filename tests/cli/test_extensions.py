@@ -101,6 +101,7 @@ def test_a_kernel_and_a_quantity_join_an_audit(run, folder):
     assert "Median over draws and fresh examples" in (folder / "page.html").read_text("utf-8")
 
 
+@pytest.mark.trust
 def test_a_sampler_of_another_kind(run, folder):
     words = ("sample", "gaussian-mean", "--n", 50, "--gamma", 2, "--num-samples", 500)
     ran = run(*words, "--with", "importance.py", "--sampler", "importance",
@@ -115,6 +116,7 @@ def test_a_sampler_of_another_kind(run, folder):
     assert "Importance(num_proposals=4096) " in own_sampler.identity
 
 
+@pytest.mark.trust
 def test_a_loss_joins_the_audit_of_a_table(run, folder):
     rng = np.random.default_rng(0)
     dose = rng.uniform(0, 1, 60)

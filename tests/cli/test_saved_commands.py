@@ -57,6 +57,7 @@ def test_a_guarantee_is_shown_with_the_draws_of_its_release(run, here):
     assert ran.out == f"age 0.25\nthe mean of y is s.\n{promise.summary()}\n"
 
 
+@pytest.mark.trust
 def test_a_picture_is_that_of_python_in_the_format_that_is_asked_for(run, here):
     assert run("plot", "audit.nc").out == "saved in .: audit.svg, audit.png\n"
     ran = run("plot", "audit.nc", "--format", "pdf", "--out", "new", "--panels", "privacy")

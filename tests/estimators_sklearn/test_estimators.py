@@ -275,6 +275,7 @@ def test_proven_draws_are_made_by_default_and_are_of_the_posterior(monkeypatch):
     )
 
 
+@pytest.mark.trust
 def test_several_draws_are_paid_for():
     """Gaussian DP of four draws is that of one: each at half the gamma under the same prior.
 
@@ -391,6 +392,7 @@ def test_bounds_go_by_name_where_columns_have_names():
         GibbsMean(bounds=(pd.Series({"a": 0, "c": 0}), 5)).fit(table)
 
 
+@pytest.mark.trust
 def test_theta_bound_is_in_log_odds():
     """The ball of Huber's loss, whose scores count twice, and of the logistic loss."""
     x, y = blobs(5000)

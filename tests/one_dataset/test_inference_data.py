@@ -51,6 +51,7 @@ def test_a_file_of_pymc_has_the_exact_figure():
     assert report.settings["variables"] == ["y"]
 
 
+@pytest.mark.trust
 def test_draws_of_numpyro_have_the_exact_figure():
     """By ArviZ's own conversion; the Monte Carlo error of 12,000 draws is 1.4%."""
     arviz = pytest.importorskip("arviz", exc_type=ImportError)

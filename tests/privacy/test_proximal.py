@@ -318,6 +318,7 @@ def test_softmax_is_that_of_the_posterior():
     assert float(exact) == pytest.approx(float(expected.sum()), rel=1e-6)
 
 
+@pytest.mark.trust
 def test_a_dropped_tangent_is_caught(monkeypatch):
     real = ProximalSampler._anchor
 

@@ -45,6 +45,7 @@ def step_of(run, off=0.6):
     return SecondStep(run.prior, run.plan, run.source, run.total, y, tangent, law)
 
 
+@pytest.mark.trust(but=["logistic-3", "huber-3"])
 @pytest.mark.parametrize(("name", "dim"), [*((name, 3) for name in LOSSES), ("logistic", 60)])
 def test_a_few_rows_accept_as_often_as_all(name, dim):
     """8 proposals, each put to 600 tests, against ``exp(-E)``; a false alarm has 8e-6."""
@@ -64,6 +65,7 @@ def test_a_few_rows_accept_as_often_as_all(name, dim):
     assert max(chances) > 0.1
 
 
+@pytest.mark.trust
 def test_dropped_hits_are_caught(monkeypatch):
     """Rows of one half alone: the test above sees it."""
     real = proximal_acceptance.whole_numbers

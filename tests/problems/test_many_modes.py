@@ -53,6 +53,7 @@ def test_the_loss_is_exact_in_single_precision_far_away():
     np.testing.assert_allclose(slope, exact, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize(
     ("name", "options"),
     [

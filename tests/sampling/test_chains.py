@@ -89,6 +89,7 @@ def absolute_sampler():
     return sampler(gdp.GibbsPosterior(gdp.losses.absolute, prior))
 
 
+@pytest.mark.trust
 def test_adaptation_recovers_the_scale_of_absolute_loss_regression(absolute_sampler):
     """Zero Hessian, coordinates two decades apart; judged on scale-free calibration.
 

@@ -158,6 +158,7 @@ def test_samples_that_do_not_fit_are_refused(samples, is_unconstrained, message)
         gdp.as_draws(POSTERIOR, (X, Y), samples, 1.0, is_unconstrained)
 
 
+@pytest.mark.trust
 def test_separate_modes_are_seen():
     two = gdp.GibbsPosterior(
         lambda theta, z: (jnp.abs(theta) - z) ** 2, gdp.Flat(gdp.supports.real())

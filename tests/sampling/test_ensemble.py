@@ -65,6 +65,7 @@ def compare(draws, y=Y, gamma=1.0, least=400):
     assert abs(own.mean() - log_tau) < error * log_sd
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 20.0])
 def test_a_centred_hierarchy_by_default(gamma):
     """NUTS is wrong on it; with gamma 20 the data decide theta, with 0.3 next to nothing does."""
@@ -85,6 +86,7 @@ def test_particles_move_in_recentred_coordinates():
     compare(draws.theta)
 
 
+@pytest.mark.trust
 def test_of_a_batch_every_dataset_is_right():
     ys = [Y, 3.0 * Y, Y[::-1]]
     batch = jax.tree.map(lambda *a: jnp.stack(a), *map(school_data, ys))
@@ -114,6 +116,7 @@ def test_a_correlated_gaussian(recentre):
     assert np.abs(np.cov(white) - np.eye(5)).max() < 0.15
 
 
+@pytest.mark.trust
 @pytest.mark.of_cpus("it counts steps, which are as many in any case elsewhere")
 @pytest.mark.parametrize("enough", [0.0, math.inf])
 def test_draws_worth_little_are_made_anew_farther_apart(monkeypatch, enough):
@@ -195,6 +198,7 @@ def ring(theta, z):
     return 0.5 * ((jnp.sqrt(jnp.sum(theta**2) + 1e-9) - z) / 0.05) ** 2
 
 
+@pytest.mark.trust
 def test_what_was_tried_is_said():
     posterior = gdp.GibbsPosterior(ring, dist.Normal(jnp.zeros(2), 1.0))
     data = jnp.full(1, 1.0)

@@ -120,6 +120,7 @@ def test_a_place_that_chains_had_been_in_is_not_forgotten():
     assert any("AdaptiveHMC() (several-modes)" in each for each in told)
 
 
+@pytest.mark.trust
 def test_a_ridge_that_bends_is_no_other_place():
     """Around a point of a ring the Gaussian of its curvature is long and straight."""
     posterior = gdp.GibbsPosterior(

@@ -299,6 +299,7 @@ def test_preconditioners_and_curvature_of_a_known_hessian():
     assert float(largest_curvature(lambda u: 3.0 * jnp.abs(u[0] - 1.0), zero[:1])) == 9.0
 
 
+@pytest.mark.trust
 def test_many_coordinates_are_located_by_descent():
     """600 coordinates, Gaussian: mode and curvature are known; prior scales 1 and 1/3."""
     scales = jnp.where(jnp.arange(600) < 300, 1.0, 1 / 3)

@@ -529,6 +529,7 @@ for num_samples in (40, 400):
 """
 
 
+@pytest.mark.trust
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are in other units elsewhere")
 def test_memory_is_not_of_the_draws(tmp_path):
     """360 more draws of 2 chains and 100,000 numbers are 275 MiB; a third of that is let pass."""

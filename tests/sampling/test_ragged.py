@@ -26,6 +26,7 @@ def programs():
     return program(_sample_batch_of, STATIC, "cpu", True).jitted._cache_size()
 
 
+@pytest.mark.trust
 def test_each_dataset_has_its_own_posterior_and_lengths_compile_nothing():
     draws = draw(DATASETS)
     compiled = programs()

@@ -177,6 +177,7 @@ def waited(theta, z):
     return -jnp.log(gammaincc(jnp.exp(theta), z))
 
 
+@pytest.mark.trust
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_without_second_derivatives_chains_take_over(is_batch):
     """JAX differentiates the incomplete gamma function once by its shape."""
@@ -304,6 +305,7 @@ def test_what_a_sum_finds_missing_another_sampler_is_asked_for():
     assert "several-modes" in draws.notes[0]
 
 
+@pytest.mark.trust
 def test_a_sum_over_many_rows_takes_some_at_a_time(monkeypatch):
     """As many losses at once as fit, fewer nodes of more rows, and the same answer."""
     sizes = []

@@ -239,6 +239,7 @@ def test_without_a_finite_loss_there_is_no_path():
         gdp.SMC().find_path(jax.random.key(0), posterior, jnp.full((2, 3), jnp.pi), [1.0])
 
 
+@pytest.mark.trust
 def test_an_observed_site_of_the_prior_is_part_of_the_path():
     """The model draws as if it had not been seen; particles that begin there know nothing of it."""
 
