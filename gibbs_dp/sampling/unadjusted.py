@@ -268,10 +268,11 @@ def _gradient(
     anchor = loss_gradient(posterior, center, whole, None)
     is_relative = isinstance(kernel, SGLD) and kernel.control_variate
     rate = kernel.sampling_rate if isinstance(kernel, SGLD) else None
+    rows = kernel.size_of_batch(n) if isinstance(kernel, SGLD) and rate is None else n
     # Where nothing is clipped, one backward pass serves all.
-    parts = Parts(n, n)
+    parts = Parts(rows, rows)
     if kernel.clip is not None or rate is not None:
-        parts = parts_of(n, center.size, rate or 1.0)
+        parts = parts_of(rows, center.size, rate or 1.0)
 
     def batch(key: PRNGKeyArray) -> Batch:
         if not isinstance(kernel, SGLD):

@@ -20,6 +20,7 @@ from gibbs_dp.information.divergences import gaussian_hockey_stick
 from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
+from gibbs_dp.sampling import unadjusted
 from gibbs_dp.sampling.kernels import langevin
 from gibbs_dp.sampling.kernels.langevin import (
     LEAST_NUMBERS,
@@ -183,6 +184,24 @@ def test_sample_in_parts_follows_the_whole_gradient(float64, monkeypatch):
     )
     np.testing.assert_allclose(clipped, plain, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(relative, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_a_batch_of_fixed_size_looks_at_its_own_rows(monkeypatch):
+    """In parts of its own, whatever the number of all rows."""
+    asked = []
+    plan = unadjusted.parts_of
+    monkeypatch.setattr(unadjusted, "parts_of", lambda *given: asked.append(given) or plan(*given))
+    data = jnp.ones((97, 3)), jnp.ones(97)  # a shape of this test alone
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(3), 1.0))
+    given = {"gamma": 0.5, "key": 1, "num_chains": 2, "num_warmup": 3, "num_samples": 4}
+    for kernel, rows, rate in (
+        (gdp.SGLD(1e-4, 2, 0.5, batch_size=7), 7, 1.0),
+        (gdp.SGLD(1e-4, 2, 0.5, 0.3), 97, 0.3),
+        (gdp.ULA(1e-4, 2, 0.5), 97, 1.0),
+    ):
+        gdp.sample(posterior, data, sampler=kernel, **given)
+        assert set(asked) == {(rows, 3, rate)}
+        asked.clear()
 
 
 def test_clipping_never_lengthens_and_leaves_short_gradients(float64):
