@@ -2,16 +2,23 @@
 
     python benchmarks/networks.py
     python benchmarks/networks.py --widths 96 280 960      # 16,522, 99,690 and 994,570 weights
+    python benchmarks/networks.py --hmc                    # HMC on all of 2,000 rows, too
 
 SGHMC for a network (64-96-96-10, cross-entropy, made-up rows), two chains, batches of 256 rows of
 20,000. By hand: `jax.lax.scan` over the same steps of a pytree, in one compiled program, nothing
 kept but the last position; on a GPU also with products that are as exact as ours. All run once with
 compilation, then in turns; a rate is that of the fastest turn.
+
+HMC with an acceptance step, ten leapfrog steps a draw of four chains: `gibbs_dp.sample` against a
+loop of BlackJAX's from where ours ended, with a step of 0.002. Gradients a second, of all chains
+together, are those of draws beyond the first: a short run is taken from a long one, so that mode
+search and warmup count in neither; the first run counts all.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import time
 import warnings
@@ -20,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import machine
 import numpy as np
+from numpyro.diagnostics import split_gelman_rubin
 
 import gibbs_dp as gdp
 
@@ -163,11 +171,108 @@ def compared(width, num_samples, turns):
     ]
 
 
+# HMC, on all of fewer rows.
+
+NUM_HMC_ROWS, NUM_HMC_CHAINS, NUM_LEAPFROG, NUM_WARMUP, HMC_STEP = 2000, 4, 10, 100, 2e-3
+
+
+def hmc_of_ours(posterior, data, num_samples):
+    """Draw with HMC; return draws."""
+    kernel = gdp.HMC(num_leapfrog=NUM_LEAPFROG, integrator="leapfrog")
+    return gdp.sample(
+        posterior,
+        data,
+        GAMMA,
+        sampler=kernel,
+        num_chains=NUM_HMC_CHAINS,
+        num_warmup=NUM_WARMUP,
+        num_samples=num_samples,
+    )
+
+
+def hmc_by_blackjax(posterior, data, start):
+    """Return a function that runs so many draws of BlackJAX's HMC."""
+    import blackjax
+
+    def log_density(theta):
+        squares = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(theta))
+        return -GAMMA * jnp.sum(posterior.losses(theta, data)) - squares / (2 * 0.3**2)
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def chains(keys, num_samples):
+        blank = jnp.ones(sum(leaf.size for leaf in jax.tree.leaves(start)))
+        hmc = blackjax.hmc(log_density, HMC_STEP, blank, NUM_LEAPFROG)
+
+        def step(state, key):
+            state, info = hmc.step(key, state)
+            return state, (state.position, info.acceptance_rate)
+
+        def chain(key):
+            return jax.lax.scan(step, hmc.init(start), jax.random.split(key, num_samples))[1]
+
+        return jax.vmap(chain)(keys)
+
+    def run(num_samples):
+        with jax.default_matmul_precision("highest"):
+            drawn, accepted = chains(
+                jax.random.split(jax.random.key(0), NUM_HMC_CHAINS), num_samples
+            )
+        jax.tree.map(np.asarray, drawn)
+        return float(accepted.mean())
+
+    return run
+
+
+def hmc_compared(width, sizes, turns):
+    """Run HMC on a network of this width, in short and long runs."""
+    x, y = made_up()
+    data = x[:NUM_HMC_ROWS], y[:NUM_HMC_ROWS]
+    blank = shapes(width)
+    posterior = gdp.GibbsPosterior(loss, gdp.priors.normal_like(blank, 0.3))
+    runs, seconds, first, accepted, found = {}, {}, {}, {}, {}
+
+    def ours(num_samples):
+        found["draws"] = draws = hmc_of_ours(posterior, data, num_samples)
+        return float(draws.accept_rate.mean())
+
+    def add(name, run):
+        begin = time.perf_counter()
+        run(sizes[1])
+        first[name] = time.perf_counter() - begin
+        run(sizes[0])
+        runs[name], seconds[name] = run, {size: [] for size in sizes}
+
+    add("gdp.sample, HMC", ours)
+    begin_at = jax.tree.map(lambda leaf: jnp.asarray(leaf[0, -1]), found["draws"].theta)
+    try:
+        add("BlackJAX, HMC", hmc_by_blackjax(posterior, data, begin_at))
+    except ImportError:
+        print("BlackJAX is not installed: its row is left out")
+    for _, size, (name, run) in itertools.product(range(turns), sizes, runs.items()):
+        begin = time.perf_counter()
+        accepted[name] = run(size)
+        seconds[name][size].append(time.perf_counter() - begin)
+    gradients = (sizes[1] - sizes[0]) * NUM_LEAPFROG * NUM_HMC_CHAINS
+    agree = float(split_gelman_rubin(found["draws"].log_density))
+    return [
+        {
+            "what": name,
+            "weights": posterior.dim,
+            "first_run_s": first[name],
+            "gradients_per_s": gradients / (min(of[sizes[1]]) - min(of[sizes[0]])),
+            "accepted": accepted[name],
+            "r_hat_of_density": agree if name.startswith("gdp") else None,
+        }
+        for name, of in seconds.items()
+    ]
+
+
 def main():
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--widths", nargs="+", type=int, default=[96], help="of hidden layers")
     parser.add_argument("--samples", type=int, default=50, help="draws of a turn, 20 steps each")
+    parser.add_argument("--hmc", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -175,6 +280,11 @@ def main():
     num_samples, turns = (5, 2) if options.quick else (options.samples, TURNS)
     rows = [row for width in options.widths for row in compared(width, num_samples, turns)]
     machine.show(rows)
+    if options.hmc:
+        sizes, repeats = ((5, 25), 1) if options.quick else ((50, 250), 3)
+        of_hmc = [row for width in options.widths for row in hmc_compared(width, sizes, repeats)]
+        machine.show(of_hmc)
+        rows += of_hmc
     settings = {"rows": NUM_ROWS, "batch": BATCH, "chains": NUM_CHAINS, "turns": turns}
     print(machine.save("networks", rows, settings, options.out))
 

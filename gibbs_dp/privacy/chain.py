@@ -20,7 +20,8 @@ from gibbs_dp.privacy.constants import derive_constants, on_support
 from gibbs_dp.privacy.guarantee import FINITE_PRECISION, Guarantee
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling.kernels import SGLD, ULA
-from gibbs_dp.sampling.kernels.langevin import ClipBy, PlainForm
+from gibbs_dp.sampling.kernels.gradients import ClipBy
+from gibbs_dp.sampling.kernels.langevin import PlainForm
 from gibbs_dp.sampling.unadjusted import require_langevin
 
 # The Gaussian mechanism on Poisson samples, many times: dp-accounting's distribution.

@@ -14,7 +14,7 @@ from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import LinearLoss, Loss
 from gibbs_dp.model.posterior import GibbsPosterior
-from gibbs_dp.sampling.kernels.langevin import prior_gradient
+from gibbs_dp.sampling.kernels.gradients import prior_gradient
 
 
 class PosteriorConstants(NamedTuple):

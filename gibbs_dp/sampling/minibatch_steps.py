@@ -17,7 +17,7 @@ from gibbs_dp.model.check import check_dataset, check_examples, positive_count
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels import stochastic
-from gibbs_dp.sampling.kernels.langevin import fixed_batch
+from gibbs_dp.sampling.kernels.gradients import fixed_batch
 from gibbs_dp.sampling.kernels.stochastic import Numbers, Rule, StateInParts, StochasticState
 from gibbs_dp.sampling.minibatch_store import MinibatchState
 from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
@@ -38,34 +38,39 @@ def _walk_of(
 ) -> tuple[MinibatchState, Float[Array, " chains"]]:
     """Make steps; return estimates of the total loss before the last. None: all rows at each."""
     n = num_examples(data)
-
-    def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
-        losses = posterior.losses(posterior.constrain(parts), rows)
-        loss = numbers.num_rows / losses.shape[0] * total(losses)
-        return gamma * loss - posterior.log_prior_unconstrained(parts), loss
-
     num_chains, dim = state.chains.position.shape
     dtype = state.chains.position.dtype
+    share = numbers.num_rows / (n if batch_size is None else batch_size)
 
-    def one(_: Array, carry: tuple[StateInParts, Array, Array, Array]) -> Any:
-        chains, count, num_learnt, _loss = carry
+    def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
+        loss = total(posterior.losses(posterior.constrain(parts), rows))
+        return loss, loss
+
+    def learnt(num_made: Array) -> Array:
+        return state.num_learnt + jnp.clip(learn_until - state.num_steps, 0, num_made)
+
+    def one(i: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
+        chains, _ = carry
+        count = state.num_steps + i
         is_learning = count < learn_until
-        num_learnt = num_learnt + is_learning.astype(num_learnt.dtype)
 
         def move(words: UInt32[Array, 2], chain: StateInParts) -> tuple[StateInParts, Array]:
-            noise_key, batch_key = jax.random.split(step_key(words, count))
-            rows = data
+            key, rows = step_key(words, count), data
             if batch_size is not None:
-                rows = fixed_batch(batch_key, data, n, batch_size, dtype).data
-            slope, loss = jax.grad(cost, has_aux=True)(chain.position, rows)
-            noise = posterior.split(normals_and_uniforms(noise_key, dim, 0, dtype)[0])
+                rows = fixed_batch(key, data, n, batch_size, dtype).data
+            at = chain.position
+            slope, loss = jax.grad(cost, has_aux=True)(at, rows)
+            pull = jax.grad(posterior.log_prior_unconstrained)(at)
+            # Weighted after the backward pass: where the prior's part can enter its products, GPUs
+            # compute it beforehand, a launch for every array.
+            slope = [gamma * share * a - b for a, b in zip(slope, pull, strict=True)]
+            noise = posterior.split(normals_and_uniforms(key, dim, 0, dtype)[0])
             moved = stochastic.step(
-                noise, chain, slope, rule, numbers, count, is_learning, num_learnt
+                noise, chain, slope, rule, numbers, count, is_learning, learnt(i + 1)
             )
             return moved, loss
 
-        chains, loss = jax.vmap(move)(state.key, chains)
-        return chains, count + 1, num_learnt, loss
+        return jax.vmap(move)(state.key, chains)
 
     def cut(field: Float[Array, "chains dim"] | None) -> Any:
         return None if field is None else jax.vmap(posterior.split)(field)
@@ -76,10 +81,11 @@ def _walk_of(
         return jnp.concatenate([part.reshape(num_chains, -1) for part in parts], axis=1)
 
     unknown = jnp.full((num_chains,), jnp.nan, dtype)
-    begin = StateInParts(*map(cut, state.chains)), state.num_steps, state.num_learnt, unknown
-    end, count, num_learnt, loss = jax.lax.fori_loop(0, num_steps, one, begin)
+    begin = StateInParts(*map(cut, state.chains)), unknown
+    end, loss = jax.lax.fori_loop(0, num_steps, one, begin)
     chains = StochasticState(*map(joined, end))
-    return MinibatchState(chains, state.key, count, num_learnt), loss
+    count = state.num_steps + num_steps
+    return MinibatchState(chains, state.key, count, learnt(num_steps)), share * loss
 
 
 def _keep_of(

@@ -46,14 +46,39 @@ def normals_and_uniforms(
     keys: Key[Array, ...], dim: int, num_uniforms: int, dtype: Any
 ) -> tuple[Float[Array, "dim ..."], Float[Array, "uniforms ..."]]:
     """Independent standard normals and uniforms of each key from one call of the generator."""
-    num = (dim + num_uniforms) * words_per_number(dtype)
-    if is_chacha(keys):
-        bits = word_bits(keys, num)
-    else:
-        pairs = jax.random.key_data(keys)
-        bits = words((pairs[..., 0], pairs[..., 1]), num, stream=0, rounds=ROUNDS)
-    u = uniforms(bits, dtype)
+    u = uniforms(_bits(keys, (dim + num_uniforms) * words_per_number(dtype), stream=0), dtype)
     return normal_quantile(u[:dim]), u[dim:]
+
+
+def integers(key: PRNGKeyArray, num: int, n: int) -> Int[Array, " num"]:
+    """Independent integers below ``n``, none more likely by over ``n / 2^64``.
+
+    They are independent of the normals of the same key, so that a step splits no key.
+    """
+    high, low = jnp.split(_bits(key, 2 * num, stream=1), 2)
+    first, rest = _product(high, n)
+    second, _ = _product(low, n)
+    carry = rest + second < rest  # beyond 2^32
+    return (first + carry.astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _product(
+    word: UInt32[Array, " num"], n: int
+) -> tuple[UInt32[Array, " num"], UInt32[Array, " num"]]:
+    """Two words of ``word * n``, the high one first, from products of halves."""
+    half, mask = np.uint32(16), np.uint32(2**16 - 1)
+    a, b = word >> half, word & mask
+    c, d = np.uint32(n >> 16), np.uint32(n & (2**16 - 1))
+    middle = a * d + (b * d >> half)
+    other = (middle & mask) + b * c
+    return a * c + (middle >> half) + (other >> half), word * np.uint32(n)
+
+
+def _bits(keys: Key[Array, ...], num: int, stream: int) -> UInt32[Array, "num ..."]:
+    if is_chacha(keys):
+        return word_bits(jax.random.fold_in(keys, stream) if stream else keys, num)
+    pairs = jax.random.key_data(keys)
+    return words((pairs[..., 0], pairs[..., 1]), num, stream=stream, rounds=ROUNDS)
 
 
 # Lengths of several normal vectors, one from each of as many equally likely shells.

@@ -23,14 +23,8 @@ from gibbs_dp.model.prior import Flat, Prior
 from gibbs_dp.model.supports import Support, real
 from gibbs_dp.sampling.chains import ChainSampler, Moved
 from gibbs_dp.sampling.kernels.base import Potential, Schedule
-from gibbs_dp.sampling.kernels.langevin import (
-    SGLD,
-    ULA,
+from gibbs_dp.sampling.kernels.gradients import (
     Batch,
-    Parts,
-    PlainForm,
-    ULAState,
-    Unadjusted,
     everything,
     example_gradients,
     fixed_batch,
@@ -39,6 +33,13 @@ from gibbs_dp.sampling.kernels.langevin import (
     parts_of,
     poisson_batch,
     prior_gradient,
+)
+from gibbs_dp.sampling.kernels.langevin import (
+    SGLD,
+    ULA,
+    PlainForm,
+    ULAState,
+    Unadjusted,
     ula_init,
     ula_step,
 )
@@ -269,10 +270,7 @@ def _gradient(
     is_relative = isinstance(kernel, SGLD) and kernel.control_variate
     rate = kernel.sampling_rate if isinstance(kernel, SGLD) else None
     rows = kernel.size_of_batch(n) if isinstance(kernel, SGLD) and rate is None else n
-    # Where nothing is clipped, one backward pass serves all.
-    parts = Parts(rows, rows)
-    if kernel.clip is not None or rate is not None:
-        parts = parts_of(rows, center.size, rate or 1.0)
+    parts = parts_of(rows, center.size, kernel.clip, rate)
 
     def batch(key: PRNGKeyArray) -> Batch:
         if not isinstance(kernel, SGLD):
@@ -416,10 +414,7 @@ def run_form(
     """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
     n, between = num_examples(data), (form.num_kept - 1) * form.thinning
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
-    # Where nothing is clipped, one backward pass serves all.
-    parts = Parts(n, n)
-    if form.clip is not None:
-        parts = parts_of(n, flat.dim, form.sampling_rate or 1.0)
+    parts = parts_of(n, flat.dim, form.clip, form.sampling_rate)
 
     def chain(key: PRNGKeyArray) -> Float[Array, "kept dim"]:
         def one(index: Array, state: ULAState) -> ULAState:

@@ -21,8 +21,8 @@ from gibbs_dp.privacy import ChainDraw, chain_guarantee
 from gibbs_dp.privacy.chain import chain_constants, subsampled_epsilon
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at
 from gibbs_dp.sampling import unadjusted
-from gibbs_dp.sampling.kernels import langevin
-from gibbs_dp.sampling.kernels.langevin import (
+from gibbs_dp.sampling.kernels import gradients
+from gibbs_dp.sampling.kernels.gradients import (
     LEAST_NUMBERS,
     Batch,
     Parts,
@@ -123,7 +123,7 @@ def test_a_batch_in_parts_is_summed_whole(n, size, seed):
 def test_steps_are_made_for_any_sample_but_one_in_a_billion(rate):
     """By the exact tail, so that the time of a step depends on a sample's size no more often."""
     for n in (2_000, 50_000):
-        size, least = parts_of(n, 1000, rate)
+        size, least = parts_of(n, 1000, 1.0, rate)
         assert size <= least
         assert stats.binom.sf(least, n, rate) < 1e-9
         assert least < 3 * rate * n + 40
@@ -136,7 +136,7 @@ def test_a_step_follows_the_clipped_gradients_of_its_sample(n, rate, float64):
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(n, 8)), rng.normal(size=n)
     posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(8), 1.0))
-    is_in_parts = parts_of(n, 8, rate or 1.0).size < n
+    is_in_parts = parts_of(n, 8, 2.0, rate).size < n
     assert is_in_parts == (n * 8 > LEAST_NUMBERS and rate is not None)
     kernel = gdp.ULA(0.01, 1, 2.0) if rate is None else gdp.SGLD(0.01, 1, 2.0, rate)
     start, key = jnp.asarray(rng.normal(size=8)), jax.random.key(5)
@@ -166,13 +166,13 @@ def test_no_step_holds_the_gradients_of_all_examples(rate):
 
 def test_sample_in_parts_follows_the_whole_gradient(float64, monkeypatch):
     """Clipped at a norm that none has, or all rows sampled and relative to the mode: plain ULA."""
-    monkeypatch.setattr(langevin, "MOST_NUMBERS", 2**7)
-    monkeypatch.setattr(langevin, "LEAST_NUMBERS", 0)
+    monkeypatch.setattr(gradients, "MOST_NUMBERS", 2**7)
+    monkeypatch.setattr(gradients, "LEAST_NUMBERS", 0)
     rng = np.random.default_rng(4)
     n, dim = 143, 3  # shapes of this test alone
     data = jnp.asarray(rng.normal(size=(n, dim))), jnp.asarray(rng.normal(size=n))
     posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(dim), 1.0))
-    assert parts_of(n, dim) == (42, n)
+    assert parts_of(n, dim, 1.0) == (42, n)
     kernels = (
         gdp.ULA(1e-4, 2),
         gdp.ULA(1e-4, 2, 1e9),
@@ -195,12 +195,12 @@ def test_a_batch_of_fixed_size_looks_at_its_own_rows(monkeypatch):
     posterior = gdp.GibbsPosterior(gdp.losses.squared, dist.Normal(jnp.zeros(3), 1.0))
     given = {"gamma": 0.5, "key": 1, "num_chains": 2, "num_warmup": 3, "num_samples": 4}
     for kernel, rows, rate in (
-        (gdp.SGLD(1e-4, 2, 0.5, batch_size=7), 7, 1.0),
+        (gdp.SGLD(1e-4, 2, 0.5, batch_size=7), 7, None),
         (gdp.SGLD(1e-4, 2, 0.5, 0.3), 97, 0.3),
-        (gdp.ULA(1e-4, 2, 0.5), 97, 1.0),
+        (gdp.ULA(1e-4, 2, 0.5), 97, None),
     ):
         gdp.sample(posterior, data, sampler=kernel, **given)
-        assert set(asked) == {(rows, 3, rate)}
+        assert set(asked) == {(rows, 3, 0.5, rate)}
         asked.clear()
 
 

@@ -54,6 +54,29 @@ def test_nothing_is_correlated_across_coordinates_steps_or_chains(drawn):
         assert np.abs(table).max() < 4.5 / np.sqrt(STEPS - 1) * 1.2
 
 
+@pytest.mark.parametrize("kind", [None, CHACHA20], ids=["threefry", "chacha"])
+@pytest.mark.parametrize("n", [1, 7, 2**16, 2**16 + 1, 20_000_003, 2**31 - 1])
+def test_integers_are_the_high_word_of_a_product(kind, n):
+    """By Python's integers, of the same bits."""
+    key = jax.random.key(3, impl=kind)
+    found = np.asarray(noise.integers(key, 5000, n))
+    high, low = np.split(np.asarray(noise._bits(key, 10_000, stream=1)), 2)
+    wanted = [(((int(a) << 32) + int(b)) * n) >> 64 for a, b in zip(high, low, strict=True)]
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("kind", [None, CHACHA20], ids=["threefry", "chacha"])
+def test_integers_are_uniform_and_not_those_of_the_normals(kind):
+    # A chi-square test and 2 correlations: false alarm 1e-4 each.
+    keys = jax.random.split(jax.random.key(11, impl=kind), 400)
+    rows = np.asarray(jax.vmap(lambda key: noise.integers(key, 50, 97))(keys)).ravel()
+    assert stats.chisquare(np.bincount(rows, minlength=97)).pvalue > 1e-4
+    normals = jax.vmap(lambda key: noise.normals_and_uniforms(key, 50, 0, jnp.float32)[0])(keys)
+    normals = np.asarray(normals, float).ravel()
+    for values in (normals, normals**2):
+        assert stats.pearsonr(values, rows).pvalue > 1e-4
+
+
 def test_any_kind_of_key_gives_a_stream():
     streams = noise.chain_keys(jax.random.key(0, impl="rbg"), 3)
     assert np.unique(np.asarray(streams)).size == 6

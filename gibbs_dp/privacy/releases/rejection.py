@@ -47,7 +47,7 @@ from gibbs_dp.privacy.calibrate import Target, calibrate_gamma
 from gibbs_dp.privacy.constants import derive_constants, gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.routes import meaningful_epsilon
-from gibbs_dp.sampling.kernels.langevin import example_gradients, prior_gradient
+from gibbs_dp.sampling.kernels.gradients import example_gradients, prior_gradient
 
 # Proposals that may be made for one draw; beyond that another method is better.
 MAX_TRIES = 2_000_000
