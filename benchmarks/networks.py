@@ -2,7 +2,7 @@
 
     python benchmarks/networks.py
     python benchmarks/networks.py --widths 96 280 960      # 16,522, 99,690 and 994,570 weights
-    python benchmarks/networks.py --hmc                    # HMC on all of 2,000 rows, too
+    python benchmarks/networks.py --hmc                    # HMC on all of 2,000 rows, first width
 
 SGHMC for a network (64-96-96-10, cross-entropy, made-up rows), two chains, batches of 256 rows of
 20,000. By hand: `jax.lax.scan` over the same steps of a pytree, in one compiled program, nothing
@@ -281,8 +281,8 @@ def main():
     rows = [row for width in options.widths for row in compared(width, num_samples, turns)]
     machine.show(rows)
     if options.hmc:
-        sizes, repeats = ((5, 25), 1) if options.quick else ((50, 250), 3)
-        of_hmc = [row for width in options.widths for row in hmc_compared(width, sizes, repeats)]
+        sizes, repeats = ((2, 12), 1) if options.quick else ((20, 120), 2)
+        of_hmc = hmc_compared(options.widths[0], sizes, repeats)
         machine.show(of_hmc)
         rows += of_hmc
     settings = {"rows": NUM_ROWS, "batch": BATCH, "chains": NUM_CHAINS, "turns": turns}

@@ -290,6 +290,8 @@ def tune(runner: Runs, gamma: float, plan: Plan, guess: Inputs | None) -> Tuned:
     if s.is_exact:
         return _tune_sum(runner, plan, first_inputs(gamma, zeros, make_schedule((1.0, 1), 0, 0)))
     can_adapt = s.sampler.traits.is_adjusted and not s.sampler.traits.is_tuned
+    if can_adapt and dim > MAX_LAPLACE_DIM:
+        rounds = ADAPT_ROUNDS  # without a fit nothing else will do
     for _ in range(MAX_ATTEMPTS):
         inputs = first_inputs(gamma, zeros, make_schedule(tuning, burn_in, rounds))
         if guess is not None:

@@ -416,7 +416,9 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
     steps = num_chains * (num_warmup + num_samples) * tuning[1]
     num_rows = math.prod(jax.tree.leaves(batch)[0].shape[:2])
     is_little = _is_little(steps, num_rows, posterior.dim)
-    if is_little:
+    # Without a fit nothing but adaptation will do.
+    is_adapted = sampler.traits.is_adjusted and posterior.dim > MAX_LAPLACE_DIM
+    if is_little and not is_adapted:
         tuning = sampler.lengthened(tuning)
 
     def run(gamma: Array, keys: Array, starts: Array, schedule: Schedule) -> Any:
@@ -430,7 +432,8 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         return on_every_device(found, batch)
 
     temperature = on_device(np.asarray(gamma, jnp.result_type(float)))
-    draws, theta, rounding = run(temperature, keys, starts, make_schedule(tuning, num_warmup, 0))
+    schedule = make_schedule(tuning, num_warmup, ADAPT_ROUNDS * is_adapted)
+    draws, theta, rounding = run(temperature, keys, starts, schedule)
     # NumPy here and below: of JAX's functions each would be compiled.
     losses, log_prior = map(np.asarray, (draws.reference.losses, draws.reference.log_prior))
     lost = ~(np.isfinite(losses).all(1) & np.isfinite(log_prior))
@@ -440,9 +443,7 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         starts = jnp.where(
             lost[:, None, None], _begin_inside(posterior, batch, keys, starts), starts
         )
-        draws, theta, rounding = run(
-            temperature, keys, starts, make_schedule(tuning, num_warmup, 0)
-        )
+        draws, theta, rounding = run(temperature, keys, starts, schedule)
     if np.asarray(draws.is_improper).any():
         raise ImproperPosteriorError(
             f"posterior: improper at gamma={gamma:g} (it does not decay along some direction); "
@@ -454,8 +455,8 @@ def _by_chains(task: Task, sampler: GammaSampler) -> Draws:
         settings = _describe(sampler, num_warmup, task.rows)
         settings["variance_inflation"] = float(draws.inflation.mean())
         return _pack(draws, theta, task, settings)
-    is_adapted = not _is_whitened(draws, sampler.least_accept)
-    if is_adapted:
+    if not is_adapted and not _is_whitened(draws, sampler.least_accept):
+        is_adapted = True
         # Of heavy tails longer trajectories hide from R-hat what they do not reach either.
         tuning = sampler.default_tuning(posterior.dim)
         draws, theta, rounding = run(

@@ -263,3 +263,24 @@ def test_starts_that_disagree_are_seen():
     exact = np.sqrt(1 + between / variances.mean(axis=(0, 1))).max()
     assert pilots.r_hat_of_starts(*runs) == pytest.approx(exact)
     assert pilots.r_hat_of_starts(runs[0], runs[0]) == 1.0
+
+
+class _FirstPilotsError(Exception):
+    """The settings of the first pilots, instead of a run."""
+
+
+@pytest.mark.parametrize(
+    ("sampler", "dim", "adapts"),
+    [(gdp.HMC(), 512, False), (gdp.HMC(), 513, True), (gdp.ULA(), 513, False)],
+)
+def test_without_a_fit_pilots_adapt_at_once(monkeypatch, sampler, dim, adapts):
+    """None are run to learn what no dataset of so many coordinates can have."""
+
+    def stop(runner, plan, inputs):
+        raise _FirstPilotsError(inputs.schedule.on_host[2])
+
+    monkeypatch.setattr(pilots, "run_pilots_twice", stop)
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(np.zeros(dim)))
+    with pytest.raises(_FirstPilotsError) as found:
+        gdp.audit(posterior, gaussian_examples(dim), 2, [1.0], sampler=sampler)
+    assert (found.value.args[0] > 0) == adapts

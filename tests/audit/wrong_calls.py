@@ -57,6 +57,7 @@ CALLS = {
         gdp.GibbsPosterior.from_log_density(3.0, gdp.Flat(gdp.supports.real()))
     ),
     "params: ['a'] is str": lambda: gdp.priors.normal_like({"a": "x"}),
+    "store: must be a folder's path or a gibbs_dp.Store, got 3": lambda: audit(store=3),
     "learn: give a list of quantities": lambda: audit(learn=gdp.Exposure()),
     "learn: Exposure is a class": lambda: audit(learn=[gdp.Exposure]),
     "learn: 'mutual' is no quantity": lambda: audit(learn=["mutual"]),

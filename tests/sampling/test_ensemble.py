@@ -11,6 +11,7 @@ from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.sampling import adaptive_hmc, ensemble
+from gibbs_dp.sampling import sample as sample_module
 from gibbs_dp.sampling.target import Target
 
 # Rubin's eight schools.
@@ -217,12 +218,21 @@ def test_what_was_tried_is_said():
 
 
 def test_of_many_coordinates_nothing_else_is_tried(monkeypatch):
-    """SMC is none for 600; chains that are too short there are told of when they are asked."""
+    """SMC is none for 600; chains that are too short there are told of when they are asked.
+
+    They adapt at once: no run is thrown away to learn that there is no fit.
+    """
     monkeypatch.setattr(gdp.Draws, "warnings", property(lambda self: pytest.fail("looked at")))
+    run, calls = sample_module._sample_batch, []
+    monkeypatch.setattr(
+        sample_module, "_sample_batch", lambda *given: calls.append(given) or run(*given)
+    )
     posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(600)))
     draws = gdp.sample(posterior, jnp.ones((2, 600)), num_samples=100, num_warmup=0)
     assert draws.theta.shape == (4, 100, 600)
     assert not draws.notes
+    assert draws.settings["is_adapted"]
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(

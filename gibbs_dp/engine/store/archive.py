@@ -75,6 +75,10 @@ class Store:
     wait: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, os.PathLike)):
+            raise ValueError(
+                f"store: must be a folder's path or a gibbs_dp.Store, got {self.path!r}."
+            )
         count = positive_count("num_processes", self.num_processes)
         if self.process_id is not None:
             positive_count("process_id", self.process_id, least=0)

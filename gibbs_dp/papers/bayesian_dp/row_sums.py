@@ -44,14 +44,15 @@ from gibbs_dp.privacy.noise import exact_product, laplace_release
 MAX_ENUMERATED = 12
 
 
-@dataclass(frozen=True)
-class WorstResponse:
+class WorstAdversary(NamedTuple):
     """The adversary to whom a sum says most about one row."""
 
+    # ``|c|`` of a sum of Gaussian rows; of any other the leakage, nats.
     value: float
     row: int
+    # None: not known, of a value that is a bound.
     known: NodeSet | None
-    is_exact: bool
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ class GaussianField:
             )
         return self._response(a, row, [v for v in range(self.length) if v != row and v not in told])
 
-    def worst_response(self, weights: ArrayLike) -> WorstResponse:
+    def worst_response(self, weights: ArrayLike) -> WorstAdversary:
         """Find the largest ``|c|`` over all rows and all that an adversary may know.
 
         Exact where no weight is negative and no precision off the diagonal is positive: then one
@@ -153,7 +154,7 @@ class GaussianField:
 
         Returns
         -------
-        WorstResponse
+        WorstAdversary
             The value, the adversary, and whether it is exact.
 
         Raises
@@ -204,7 +205,7 @@ class GaussianField:
             checks.positive("difference", difference) * self.worst_response(weights).value / scale
         )
 
-    def every_adversary(self, weights: ArrayLike) -> WorstResponse:
+    def every_adversary(self, weights: ArrayLike) -> WorstAdversary:
         """Find the largest ``|c|`` by trying every row and all that an adversary may know.
 
         Parameters
@@ -214,7 +215,7 @@ class GaussianField:
 
         Returns
         -------
-        WorstResponse
+        WorstAdversary
             Exact.
 
         Raises
@@ -236,7 +237,7 @@ class GaussianField:
                     value = abs(self._response(a, row, list(unknown)))
                     if value > best[0]:
                         best = (value, row, frozenset(others) - frozenset(unknown))
-        return WorstResponse(*best, is_exact=True)
+        return WorstAdversary(*best)
 
     def _response(self, a: Float[np.ndarray, " rows"], row: int, unknown: list[int]) -> float:
         inner = self.matrix[np.ix_(unknown, unknown)]
@@ -249,13 +250,13 @@ class GaussianField:
         precision: Float[np.ndarray, "rows rows"],
         a: Float[np.ndarray, " rows"],
         is_exact: bool,
-    ) -> WorstResponse:
+    ) -> WorstAdversary:
         """``c`` of every row for an adversary with an empty ``K``: ``(S a)_i / S_ii``."""
         covariance = linalg.inv(precision)
         values = covariance @ a / np.diag(covariance)
         row = int(np.argmax(values))
         known: NodeSet | None = frozenset() if is_exact else None
-        return WorstResponse(float(values[row]), row, known, is_exact)
+        return WorstAdversary(float(values[row]), row, known, is_exact)
 
     def _weights(self, weights: ArrayLike) -> Float[np.ndarray, " rows"]:
         a = np.asarray(weights, dtype=np.float64)
@@ -335,7 +336,7 @@ class GaussianFieldMechanism:
         return np.asarray(found, dtype=np.float64)
 
     @cached_property
-    def worst(self) -> WorstResponse:
+    def worst(self) -> WorstAdversary:
         """Whom the noise is for."""
         return self.field.worst_response(self.coefficients)
 
@@ -352,15 +353,6 @@ class GaussianFieldMechanism:
                 f"rows must be {self.field.length} numbers, got shape {list(rows.shape)}."
             )
         return float(laplace_release(exact_product(self.coefficients[None], rows), self.scale)[0])
-
-
-class WorstLeak(NamedTuple):
-    """The adversary to whom a noisy sum says most."""
-
-    # Nats.
-    value: float
-    row: int
-    known: NodeSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +393,7 @@ class DiscreteSum:
     def __post_init__(self) -> None:
         _ = self._by_sum
 
-    def leakage(self, scale: float) -> WorstLeak:
+    def leakage(self, scale: float) -> WorstAdversary:
         """Bayesian DP of the sum with ``Lap(scale)``, against every adversary ``(i, K)``.
 
         Parameters
@@ -411,7 +403,7 @@ class DiscreteSum:
 
         Returns
         -------
-        WorstLeak
+        WorstAdversary
             ``sup log P(y | x_i, x_K) / P(y | x_i', x_K)``, nats, and an adversary who sees it.
 
         Raises
@@ -420,10 +412,10 @@ class DiscreteSum:
             If the scale is not positive.
         """
         found = (
-            WorstLeak(self.leakage_to(scale, row, known), row, known)
+            WorstAdversary(self.leakage_to(scale, row, known), row, known)
             for row, known in adversaries(self.model.length)
         )
-        return max(found, key=lambda leak: leak.value)
+        return max(found, key=lambda adversary: adversary.value)
 
     def leakage_to(self, scale: float, row: int, known: Iterable[int]) -> float:
         """Leakage about one row to one who knows others, nats.
