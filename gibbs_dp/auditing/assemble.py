@@ -16,6 +16,7 @@ from gibbs_dp.auditing.report_data import (
     INTERRUPTED,
     PARTLY_UNDEFINED,
     REL_ERROR_MISSED,
+    UNDEFINED,
 )
 from gibbs_dp.engine.quantity import Means, Row, RowTable, Settings
 from gibbs_dp.engine.track import Track
@@ -142,12 +143,13 @@ def make_row(
     told = _failures(result)
     for name, values in of_datasets.items():
         estimate = average(values, np.isfinite(values))
+        gaps = {"name": name, "count": estimate.num_datasets, "total": values.size}
         if estimate.num_datasets >= 2:
             row[name], row[f"{name}_se"] = estimate.value, estimate.se
             if estimate.num_datasets < int(result.is_good[: values.size].sum()):
-                told.append(
-                    PARTLY_UNDEFINED(name=name, count=estimate.num_datasets, total=values.size)
-                )
+                told.append(PARTLY_UNDEFINED(**gaps))
+        elif name not in COLUMNS:  # ours are left out where they make no sense
+            told.append(UNDEFINED(**gaps))
     for quantity in settings.quantities:
         more, warnings = quantity.finish(result, row)
         row |= more

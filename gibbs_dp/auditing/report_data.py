@@ -49,6 +49,12 @@ PARTLY_UNDEFINED = Caution(
     "One estimate overflowed or was undefined on some datasets; the other columns have them all.",
     "Use float64; bound the loss; or do not use this column.",
 )
+UNDEFINED = Caution(
+    "undefined",
+    "{name}, a column of your own, is finite on {count} of {total} datasets: left out.",
+    "A mean needs two datasets where per_dataset of your quantity returns a number.",
+    "Look at what it returns for one dataset, under jax.debug_nans; use float64.",
+)
 CHANGED_TO_SMC = Caution(
     "changed-to-smc",
     "at gamma={gamma:g}, {found}: chains do not pass from one mode to the other, and the audit "

@@ -54,6 +54,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         attacker.RENYI_LOWER_BOUND,
         risks.DOMINANT_DATASET,
         report_data.PARTLY_UNDEFINED,
+        report_data.UNDEFINED,
         worst_case.OUTSIDE_DOMAIN,
         certified_kl.BEYOND_BOUNDS,
         report_data.REL_ERROR_MISSED,

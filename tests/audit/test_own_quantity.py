@@ -130,6 +130,21 @@ def test_columns_that_could_be_taken_for_others_are_refused(columns, said):
         audit(Mine())
 
 
+def test_a_column_that_is_never_a_number_is_missed_aloud():
+    """Not the other columns of the row, nor those that are left out of it by design."""
+
+    class Mine(MedianRisk):
+        def means(self, result):
+            values = super().means(result)["median_risk"]
+            return {"median_risk": np.where(np.arange(values.size) < 1, values, np.nan)}
+
+    report = audit(Mine())
+    assert "median_risk" not in report.rows[0]
+    (told,) = [text for text in report.warnings if "gamma=1:" in text and "[undefined]" in text]
+    assert "median_risk, a column of your own, is finite on 1 of 64 datasets: left out." in told
+    assert not any("undefined" in text for text in audit().warnings)
+
+
 @pytest.mark.parametrize("taken", ["mixing", "on_average_kl", "exposure"])
 def test_a_name_of_the_librarys_is_refused(taken):
     class Mine(MedianRisk):
