@@ -38,6 +38,7 @@ from gibbs_dp.sampling.minibatch_steps import (
     begin,
     shapes_of_kept,
     source_of,
+    steps_at_once,
 )
 from gibbs_dp.sampling.minibatch_store import (
     DRAWS,
@@ -215,7 +216,8 @@ def sample_minibatches(
     temperature = jnp.asarray(gamma, old.chains.position.dtype)
     bytes_a_draw = sum(math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(shapes))
     most_draws = min(MOST_DRAWS, max(1, MOST_BYTES // bytes_a_draw))
-    run = Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws)
+    at_once = steps_at_once(thinning)
+    run = Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws, at_once)
 
     settings = {
         "kernel": repr(kernel),

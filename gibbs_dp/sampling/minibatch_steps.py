@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.devices import is_accelerator, platform
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.model.check import check_dataset, check_examples, positive_count
 from gibbs_dp.model.examples import as_examples, num_examples
@@ -25,10 +26,22 @@ from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
 # The programs: many steps of all chains, and what is kept of where they are.
 
 
+# Steps of a loop of known length: at most so many.
+MOST_AT_ONCE = 64
+
+
+def steps_at_once(thinning: int) -> int:
+    """Count the steps that accelerators make without asking the host to go on; on CPUs one."""
+    if not is_accelerator(platform()):
+        return 1
+    return -(-thinning // -(-thinning // MOST_AT_ONCE))
+
+
 def _walk_of(
     posterior: GibbsPosterior,
     rule: Rule,
     batch_size: int | None,
+    at_once: int,
     data: PyTree,
     state: MinibatchState,
     gamma: Float[Array, ""],
@@ -36,7 +49,11 @@ def _walk_of(
     num_steps: Int[Array, ""],
     learn_until: Int[Array, ""],
 ) -> tuple[MinibatchState, Float[Array, " chains"]]:
-    """Make steps; return estimates of the total loss before the last. None: all rows at each."""
+    """Make steps; return estimates of the total loss before the last.
+
+    ``batch_size``: None takes all rows at each. ``at_once``: of so many steps the number is known
+    to the compiler, and those beyond ``num_steps`` are thrown away.
+    """
     n = num_examples(data)
     num_chains, dim = state.chains.position.shape
     dtype = state.chains.position.dtype
@@ -72,6 +89,14 @@ def _walk_of(
 
         return jax.vmap(move)(state.key, chains)
 
+    def some(k: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
+        def wanted(j: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
+            i = k * at_once + j
+            new = one(i, carry)
+            return jax.tree.map(lambda to, at: jnp.where(i < num_steps, to, at), new, carry)
+
+        return jax.lax.fori_loop(0, at_once, wanted, carry)
+
     def cut(field: Float[Array, "chains dim"] | None) -> Any:
         return None if field is None else jax.vmap(posterior.split)(field)
 
@@ -82,7 +107,10 @@ def _walk_of(
 
     unknown = jnp.full((num_chains,), jnp.nan, dtype)
     begin = StateInParts(*map(cut, state.chains)), unknown
-    end, loss = jax.lax.fori_loop(0, num_steps, one, begin)
+    if at_once == 1:
+        end, loss = jax.lax.fori_loop(0, num_steps, one, begin)
+    else:
+        end, loss = jax.lax.fori_loop(0, -(-num_steps // at_once), some, begin)
     chains = StochasticState(*map(joined, end))
     count = state.num_steps + num_steps
     return MinibatchState(chains, state.key, count, learnt(num_steps)), share * loss
@@ -118,6 +146,7 @@ def _draws_of(
     posterior: GibbsPosterior,
     rule: Rule,
     batch_size: int | None,
+    at_once: int,
     keep: Callable[[Any], Any] | None,
     data: PyTree,
     state: MinibatchState,
@@ -132,7 +161,7 @@ def _draws_of(
     def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
         now, kept, losses = carry
         now, loss = _walk_of(
-            posterior, rule, batch_size, data, now, gamma, numbers, gaps[i], learn_until
+            posterior, rule, batch_size, at_once, data, now, gamma, numbers, gaps[i], learn_until
         )
         found = _keep_of(posterior, keep, now.chains.position)
         kept = jax.tree.map(lambda into, leaf: into.at[i].set(leaf), kept, found)
@@ -145,13 +174,13 @@ def _draws_of(
     return jax.lax.fori_loop(0, num_draws, one, (state, kept, losses))
 
 
-_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "keep")
-_walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size")
+_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "at_once", "keep")
+_walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size", "at_once")
 _keep = on_default_backend(_keep_of, "posterior", "keep")
 begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
 # Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
 _draws_of_many = on_default_backend(
-    _draws_of, "posterior", "rule", "batch_size", "keep", is_quick=True
+    _draws_of, "posterior", "rule", "batch_size", "at_once", "keep", is_quick=True
 )
 MANY_WEIGHTS = 2**18
 
@@ -189,6 +218,7 @@ class Run(NamedTuple):
     numbers: Numbers
     learn_until: Int[Array, ""]
     most_draws: int
+    at_once: int  # steps of a loop of known length
 
 
 @dataclass(frozen=True)
@@ -211,6 +241,7 @@ class Arrays:
             run.posterior,
             run.rule,
             None if self.rows_a_step == self.num_rows else self.rows_a_step,
+            run.at_once,
             run.keep,
             self.data,
             state,
@@ -276,6 +307,7 @@ class Batches:
                     run.posterior,
                     run.rule,
                     None,
+                    1,
                     self._checked(),
                     state,
                     run.gamma,

@@ -281,6 +281,39 @@ def test_large_networks_take_the_same_steps(monkeypatch):
     np.testing.assert_allclose(few.kept, many.kept, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("at_once", [2, 5])
+def test_steps_of_a_loop_of_known_length_are_the_same(at_once, monkeypatch):
+    """Three from draw to draw, and seven before: those beyond are thrown away, learnt or not."""
+    kernel = gdp.StochasticLangevin(0.01, 0.5, "rmsprop")
+    settings = {"num_samples": 4, "thinning": 3, "batch_size": 5, "num_warmup": 7}
+    plain = run(kernel, **settings)
+    monkeypatch.setattr(minibatch, "steps_at_once", lambda _: at_once)
+    found = run(kernel, **settings)
+    for name in ("kept", "loss"):
+        np.testing.assert_allclose(getattr(found, name), getattr(plain, name), rtol=1e-4, atol=1e-5)
+    for name in ("num_steps", "num_learnt"):
+        assert int(getattr(found.state, name)) == int(getattr(plain.state, name))
+    np.testing.assert_allclose(found.state.chains.square, plain.state.chains.square, rtol=1e-4)
+
+
+def test_accelerators_are_told_how_many_steps_there_are(monkeypatch):
+    """They launch the kernels of a loop of known length without waiting for the host."""
+    assert minibatch_steps.steps_at_once(20) == 1
+    monkeypatch.setattr(minibatch_steps, "is_accelerator", lambda _: True)
+    for thinning, at_once in ((1, 1), (20, 20), (64, 64), (65, 33), (1000, 63)):
+        assert minibatch_steps.steps_at_once(thinning) == at_once
+    draws, programs = minibatch_steps._draws, []
+
+    def look(*given):
+        plain = jax.jit(minibatch_steps._draws_of, static_argnums=range(5))
+        programs.append(plain.lower(*given).compile().as_text())
+        return draws(*given)
+
+    monkeypatch.setattr(minibatch_steps, "_draws", look)
+    run(gdp.StochasticLangevin(0.01), num_samples=4, thinning=20, batch_size=5)
+    assert '"known_trip_count":{"n":"20"}' in programs[0]
+
+
 @pytest.mark.parametrize("friction", [1.0, 0.3])
 def test_half_the_step_tells_the_bias_of_the_step_with_honest_errors(friction):
     """200 independent coordinates: 95% intervals cover in 95% of 200, +- 4 standard errors, 6.2%.
