@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 from faults_files import ROOM, small_disk
@@ -146,7 +147,7 @@ def _new_ledgers(place: Place) -> Trials:
         yield Tried("file-size limit: a new ledger", outcome, ran.err.strip())
     folder = _dataset(place)
     content = (folder / "l").read_bytes()
-    with sqlite3.connect(folder / "l") as holder:
+    with closing(sqlite3.connect(folder / "l")) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         running = place.start(*_release(folder))
         time.sleep(5.0)

@@ -281,7 +281,7 @@ def main():
     rows = [row for width in options.widths for row in compared(width, num_samples, turns)]
     machine.show(rows)
     if options.hmc:
-        sizes, repeats = ((2, 12), 1) if options.quick else ((20, 120), 2)
+        sizes, repeats = ((4, 14), 1) if options.quick else ((20, 120), 2)
         of_hmc = hmc_compared(options.widths[0], sizes, repeats)
         machine.show(of_hmc)
         rows += of_hmc

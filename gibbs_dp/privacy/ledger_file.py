@@ -104,7 +104,11 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open a database that exists; what is committed is on disk."""
     address = f"{path.resolve().as_uri()}?mode=rw"
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-    connection.execute("PRAGMA synchronous = EXTRA")  # journal removal too
+    try:
+        connection.execute("PRAGMA synchronous = EXTRA")  # journal removal too
+    except BaseException:  # of a damaged file
+        connection.close()
+        raise
     return connection
 
 

@@ -161,7 +161,8 @@ def test_no_step_holds_the_gradients_of_all_examples(rate):
     """Of 20,000 rows and 600 weights: 12 million numbers, or a hundredth at a time."""
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(600), 1.0))
     kernel = gdp.ULA(0.01, 9, 1.0) if rate is None else gdp.SGLD(0.01, 9, 1.0, rate)
-    data = jax.ShapeDtypeStruct((20_000, 600), float), jax.ShapeDtypeStruct((20_000,), float)
+    dtype = jnp.result_type(float)
+    data = jax.ShapeDtypeStruct((20_000, 600), dtype), jax.ShapeDtypeStruct((20_000,), dtype)
     numbers = jnp.float32(1.0), jnp.zeros(600), jax.random.split(jax.random.key(0), 1)
     compiled = run_form.lower(posterior, kernel.plain_form(), data, *numbers).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 4e6

@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from gibbs_dp.privacy import ledger_file
 from gibbs_dp.privacy.ledger import BudgetExceededError
 from gibbs_dp.privacy.ledger_file import DamagedLedgerError
 
+OPEN_FILES = Path("/proc/self/fd")
 LEFT = {"epsilon": 0.25, "delta": 5e-7}
 
 
@@ -148,6 +150,17 @@ def edit(path, statement):
 def whole(tmp_path_factory):
     ledger = make(tmp_path_factory.mktemp("whole") / "l")
     return ledger.path, ledger.charges()
+
+
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="open files are listed on Linux")
+def test_a_damaged_file_is_closed(whole, tmp_path):
+    """Even while the error is at hand, and with it the frames that opened the file."""
+    path = tmp_path / "damaged"
+    path.write_bytes(whole[0].read_bytes()[:50] + b"\xff" * 5000)
+    with pytest.raises(ValueError, match="ledger: ") as told:
+        gdp.Ledger(path)
+    assert told.tb is not None
+    assert path not in {link.readlink() for link in OPEN_FILES.iterdir() if link.is_symlink()}
 
 
 @pytest.mark.parametrize("statement", EDITS)

@@ -284,6 +284,9 @@ def of_two_shapes(theta, z):
     return jnp.sum(theta + jnp.ones((len(jnp.atleast_2d(z)), 7)) @ jnp.ones(3))
 
 
+FEW = DATA[:37]  # here, since tracebacks show the lines of a call
+
+
 @pytest.mark.parametrize("function", [of_another_shape, looking_at_values, of_two_shapes])
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_what_is_wrong_with_a_loss_tells_no_private_number_of_rows(tmp_path, function, is_batch):
@@ -294,7 +297,7 @@ def test_what_is_wrong_with_a_loss_tells_no_private_number_of_rows(tmp_path, fun
     posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.l2_ball(1)))
     with pytest.raises(ValueError, match="loss: it fails on zeros of the data's shape") as told:
         gdp.release(
-            posterior, DATA[:37], domain=UNIT, adjacency="add-remove", n=50, ledger=ledger,
+            posterior, FEW, domain=UNIT, adjacency="add-remove", n=50, ledger=ledger,
             pure_epsilon=1.0, accept=["exact-draw", "float-arithmetic"],
         )  # fmt: skip
     text = "".join(traceback.format_exception(told.value))
