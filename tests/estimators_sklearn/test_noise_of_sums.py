@@ -69,6 +69,7 @@ def test_a_sum_has_the_gaussian_noise_that_its_epsilon_and_delta_need(
     assert abs(off.mean()) < 4.0 / np.sqrt(off.size)
 
 
+@pytest.mark.trust(but="40-1-850")
 @pytest.mark.parametrize(("num_features", "num_outputs", "num_draws"), [(40, 1, 850), (10, 3, 450)])
 def test_a_sum_has_the_noise_of_uniform_direction_that_its_epsilon_needs(
     num_features, num_outputs, num_draws
