@@ -116,14 +116,11 @@ def check_loss(
     if not posterior.structured and not hasattr(loss, "batch"):
         first, wanted = jax.tree.map(lambda a: a[0], data), ()
 
-    def value(theta: PyTree, some: PyTree) -> Any:
-        return _value(posterior, theta, some)
-
-    theta = jax.eval_shape(posterior.prior.initial, jax.random.key(0))
+    theta = _initial.eval_shape(posterior, jax.random.key(0))
     try:
-        found = jax.eval_shape(value, theta, first)
+        found = _value.eval_shape(posterior, theta, first)
         if needs_gradient and found.shape == wanted:
-            jax.eval_shape(jax.grad(lambda t, z: jnp.sum(value(t, z))), theta, first)
+            _gradient.eval_shape(posterior, theta, first)
     except LOOKS_AT_VALUES as error:
         raise ValueError(
             "loss: it looks at the value of theta or of an example, as 'if', float() and NumPy's "
@@ -156,12 +153,26 @@ def check_loss(
     )
 
 
+# Jitted, so that the next check of the same posterior and shapes traces nothing.
+
+
+@partial(jax.jit, static_argnames=("posterior",))
+def _initial(posterior: Any, key: PRNGKeyArray) -> PyTree:
+    return posterior.prior.initial(key)
+
+
+@partial(jax.jit, static_argnames=("posterior",))
 def _value(posterior: Any, theta: PyTree, some: PyTree) -> Array:
     """Loss of a dataset, losses of its examples, or, of a plain function, that of one example."""
     if posterior.structured:
         return jnp.asarray(posterior.empirical_loss(theta, some))
     is_batch = hasattr(posterior.loss, "batch")
     return jnp.asarray((posterior.losses if is_batch else posterior.loss)(theta, some))
+
+
+@partial(jax.jit, static_argnames=("posterior",))
+def _gradient(posterior: Any, theta: PyTree, some: PyTree) -> PyTree:
+    return jax.grad(lambda t: jnp.sum(_value(posterior, t, some)))(theta)
 
 
 @partial(jax.jit, static_argnames=("posterior",))

@@ -16,6 +16,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room
+from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.check import (
     as_key,
@@ -212,8 +213,8 @@ def sample_minibatches(
         count = positive_count("num_chains", wanted)
         old = _fresh_state(posterior, rule, as_key(key), count, init)
     shapes = shapes_of_kept(posterior, keep, old)
-    learn_until = jnp.asarray(np.int32(int(old.num_steps) + num_warmup))
-    temperature = jnp.asarray(gamma, old.chains.position.dtype)
+    learn_until = on_device(np.asarray(int(old.num_steps) + num_warmup, np.int32))
+    temperature = on_device(np.asarray(gamma, old.chains.position.dtype))
     bytes_a_draw = sum(math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(shapes))
     most_draws = min(MOST_DRAWS, max(1, MOST_BYTES // bytes_a_draw))
     at_once = steps_at_once(thinning)
@@ -341,7 +342,7 @@ def _fresh_state(
     positions, words, is_inside = begin(posterior, num_chains, key, init)
     if not bool(is_inside):
         raise ValueError("init: it is not inside the prior's support; give a point that is.")
-    zero = jnp.asarray(np.int32(0))
+    zero = on_device(np.asarray(0, np.int32))
     return MinibatchState(stochastic.init(positions, rule), words, zero, zero)
 
 

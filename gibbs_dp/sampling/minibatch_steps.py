@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from gibbs_dp._jaxlib.compile import on_default_backend
-from gibbs_dp._jaxlib.devices import is_accelerator, platform
+from gibbs_dp._jaxlib.devices import is_accelerator, on_device, platform
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.model.check import check_dataset, check_examples, positive_count
 from gibbs_dp.model.examples import as_examples, num_examples
@@ -27,51 +27,53 @@ from gibbs_dp.sampling.noise import normals_and_uniforms, step_key
 
 
 # Steps of a loop of known length: at most so many.
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 256
 
 
-def steps_at_once(thinning: int) -> int:
-    """Count the steps that accelerators make without asking the host to go on; on CPUs one."""
+def steps_at_once(thinning: int) -> int | None:
+    """Count the steps that accelerators make without asking the host whether to go on.
+
+    None on CPUs, where loops need no known length.
+    """
     if not is_accelerator(platform()):
-        return 1
+        return None
     return -(-thinning // -(-thinning // MOST_AT_ONCE))
 
 
-def _walk_of(
+class Walk(NamedTuple):
+    """Chains on their way: in parts, and estimates of their total loss before the last step."""
+
+    chains: StateInParts
+    loss: Float[Array, " chains"]
+
+
+def _step_of(
     posterior: GibbsPosterior,
     rule: Rule,
     batch_size: int | None,
-    at_once: int,
     data: PyTree,
     state: MinibatchState,
     gamma: Float[Array, ""],
     numbers: Numbers,
-    num_steps: Int[Array, ""],
     learn_until: Int[Array, ""],
-) -> tuple[MinibatchState, Float[Array, " chains"]]:
-    """Make steps; return estimates of the total loss before the last.
+) -> Callable[[Array, Walk], Walk]:
+    """Return what makes the step after so many from ``state``.
 
-    ``batch_size``: None takes all rows at each. ``at_once``: of so many steps the number is known
-    to the compiler, and those beyond ``num_steps`` are thrown away.
+    ``batch_size``: None takes all rows at each.
     """
     n = num_examples(data)
-    num_chains, dim = state.chains.position.shape
-    dtype = state.chains.position.dtype
+    dim, dtype = state.chains.position.shape[1], state.chains.position.dtype
     share = numbers.num_rows / (n if batch_size is None else batch_size)
 
     def cost(parts: list[Array], rows: PyTree) -> tuple[Array, Array]:
         loss = total(posterior.losses(posterior.constrain(parts), rows))
         return loss, loss
 
-    def learnt(num_made: Array) -> Array:
-        return state.num_learnt + jnp.clip(learn_until - state.num_steps, 0, num_made)
-
-    def one(i: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
-        chains, _ = carry
+    def step(i: Array, walk: Walk) -> Walk:
         count = state.num_steps + i
         is_learning = count < learn_until
 
-        def move(words: UInt32[Array, 2], chain: StateInParts) -> tuple[StateInParts, Array]:
+        def move(words: UInt32[Array, 2], chain: StateInParts) -> Walk:
             key, rows = step_key(words, count), data
             if batch_size is not None:
                 rows = fixed_batch(key, data, n, batch_size, dtype).data
@@ -82,46 +84,68 @@ def _walk_of(
             # compute it beforehand, a launch for every array.
             slope = [gamma * share * a - b for a, b in zip(slope, pull, strict=True)]
             noise = posterior.split(normals_and_uniforms(key, dim, 0, dtype)[0])
+            num_learnt = _learnt(state, i + 1, learn_until)
             moved = stochastic.step(
-                noise, chain, slope, rule, numbers, count, is_learning, learnt(i + 1)
+                noise, chain, slope, rule, numbers, count, is_learning, num_learnt
             )
-            return moved, loss
+            return Walk(moved, share * loss)
 
-        return jax.vmap(move)(state.key, chains)
+        return jax.vmap(move)(state.key, walk.chains)
 
-    def some(k: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
-        def wanted(j: Array, carry: tuple[StateInParts, Array]) -> tuple[StateInParts, Array]:
-            i = k * at_once + j
-            new = one(i, carry)
-            return jax.tree.map(lambda to, at: jnp.where(i < num_steps, to, at), new, carry)
+    return step
 
-        return jax.lax.fori_loop(0, at_once, wanted, carry)
+
+def _learnt(
+    state: MinibatchState, num_made: Int[Array, ""], learn_until: Int[Array, ""]
+) -> Int[Array, ""]:
+    return state.num_learnt + jnp.clip(learn_until - state.num_steps, 0, num_made)
+
+
+def _cut(posterior: GibbsPosterior, state: MinibatchState) -> Walk:
+    num_chains, dtype = state.chains.position.shape[0], state.chains.position.dtype
 
     def cut(field: Float[Array, "chains dim"] | None) -> Any:
         return None if field is None else jax.vmap(posterior.split)(field)
+
+    return Walk(StateInParts(*map(cut, state.chains)), jnp.full((num_chains,), jnp.nan, dtype))
+
+
+def _joined(
+    state: MinibatchState, walk: Walk, num_made: Int[Array, ""], learn_until: Int[Array, ""]
+) -> MinibatchState:
+    num_chains = state.chains.position.shape[0]
 
     def joined(parts: list[Array] | None) -> Any:
         if parts is None:
             return None
         return jnp.concatenate([part.reshape(num_chains, -1) for part in parts], axis=1)
 
-    unknown = jnp.full((num_chains,), jnp.nan, dtype)
-    begin = StateInParts(*map(cut, state.chains)), unknown
-    if at_once == 1:
-        end, loss = jax.lax.fori_loop(0, num_steps, one, begin)
-    else:
-        end, loss = jax.lax.fori_loop(0, -(-num_steps // at_once), some, begin)
-    chains = StochasticState(*map(joined, end))
-    count = state.num_steps + num_steps
-    return MinibatchState(chains, state.key, count, learnt(num_steps)), share * loss
+    chains = StochasticState(*map(joined, walk.chains))
+    num_learnt = _learnt(state, num_made, learn_until)
+    return MinibatchState(chains, state.key, state.num_steps + num_made, num_learnt)
+
+
+def _walk_of(
+    posterior: GibbsPosterior,
+    rule: Rule,
+    data: PyTree,
+    state: MinibatchState,
+    gamma: Float[Array, ""],
+    numbers: Numbers,
+    learn_until: Int[Array, ""],
+) -> tuple[MinibatchState, Float[Array, " chains"]]:
+    """Make one step on all of ``data``; return estimates of the total loss before it."""
+    step = _step_of(posterior, rule, None, data, state, gamma, numbers, learn_until)
+    walk = step(jnp.asarray(0), _cut(posterior, state))
+    return _joined(state, walk, jnp.asarray(1), learn_until), walk.loss
 
 
 def _keep_of(
     posterior: GibbsPosterior,
     keep: Callable[[Any], Any] | None,
-    positions: Float[Array, "chains dim"],
+    positions: Float[Array, "chains dim"] | list[Array],
 ) -> PyTree:
-    def one(u: Float[Array, " dim"]) -> PyTree:
+    def one(u: Float[Array, " dim"] | list[Array]) -> PyTree:
         theta = posterior.constrain(u)
         return theta if keep is None else keep(theta)
 
@@ -146,41 +170,69 @@ def _draws_of(
     posterior: GibbsPosterior,
     rule: Rule,
     batch_size: int | None,
-    at_once: int,
+    at_once: int | None,
     keep: Callable[[Any], Any] | None,
     data: PyTree,
     state: MinibatchState,
     gamma: Float[Array, ""],
     numbers: Numbers,
     gaps: Int[Array, " draws"],
-    num_draws: Int[Array, ""],
     learn_until: Int[Array, ""],
 ) -> tuple[MinibatchState, PyTree, Float[Array, "draws chains"]]:
-    """Make ``num_draws`` draws, ``gaps`` steps apart; what they keep has an axis of draws first."""
+    """Make draws ``gaps`` steps apart, those of 0 at the end left out.
 
-    def one(i: Array, carry: tuple[MinibatchState, PyTree, Array]) -> Any:
-        now, kept, losses = carry
-        now, loss = _walk_of(
-            posterior, rule, batch_size, at_once, data, now, gamma, numbers, gaps[i], learn_until
-        )
-        found = _keep_of(posterior, keep, now.chains.position)
-        kept = jax.tree.map(lambda into, leaf: into.at[i].set(leaf), kept, found)
-        return now, kept, losses.at[i].set(loss)
+    What they keep has an axis of draws first.
+    """
+    step = _step_of(posterior, rule, batch_size, data, state, gamma, numbers, learn_until)
+    ends = jnp.cumsum(gaps)
+    last = ends[-1]
 
-    position = state.chains.position
-    shapes = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), position)
+    def some(carry: tuple[Walk, PyTree, Array, Array]) -> tuple[Walk, PyTree, Array, Array]:
+        """Go on to the next draw, or as far as a loop of known length goes."""
+        walk, kept, losses, done = carry
+        draw = jnp.sum(ends <= done)
+        left = ends[draw] - done
+        if at_once is None:
+            walk = jax.lax.fori_loop(done, done + left, step, walk)
+        else:
+            left = jnp.minimum(left, at_once)
+
+            def wanted(i: Array, walk: Walk) -> Walk:
+                new = step(done + i, walk)
+                return jax.tree.map(lambda to, at: jnp.where(i < left, to, at), new, walk)
+
+            walk = jax.lax.fori_loop(0, at_once, wanted, walk)
+        found = _keep_of(posterior, keep, walk.chains.position)
+        # A row is written again until its draw is there.
+        kept = jax.tree.map(lambda rows, row: rows.at[draw].set(row), kept, found)
+        return walk, kept, losses.at[draw].set(walk.loss), done + left
+
+    begin = _cut(posterior, state)
+    shapes = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), begin.chains.position)
     kept = jax.tree.map(lambda s: jnp.zeros((len(gaps), *s.shape), s.dtype), shapes)
-    losses = jnp.zeros((len(gaps), position.shape[0]), position.dtype)
-    return jax.lax.fori_loop(0, num_draws, one, (state, kept, losses))
+    losses = jnp.zeros((len(gaps), *begin.loss.shape), begin.loss.dtype)
+    carry = begin, kept, losses, jnp.zeros_like(last)
+    walk, kept, losses, _ = jax.lax.while_loop(lambda now: now[-1] < last, some, carry)
+    return _joined(state, walk, last, learn_until), kept, losses
 
 
-_draws = on_default_backend(_draws_of, "posterior", "rule", "batch_size", "at_once", "keep")
-_walk = on_default_backend(_walk_of, "posterior", "rule", "batch_size", "at_once")
-_keep = on_default_backend(_keep_of, "posterior", "keep")
+_draws = on_default_backend(
+    _draws_of, "posterior", "rule", "batch_size", "at_once", "keep", has_products=True
+)
+_walk = on_default_backend(_walk_of, "posterior", "rule", has_products=True)
+_keep = on_default_backend(_keep_of, "posterior", "keep", has_products=True)
+_kept = jax.jit(_keep_of, static_argnames=("posterior", "keep"))  # for its shapes
 begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
 # Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
 _draws_of_many = on_default_backend(
-    _draws_of, "posterior", "rule", "batch_size", "at_once", "keep", is_quick=True
+    _draws_of,
+    "posterior",
+    "rule",
+    "batch_size",
+    "at_once",
+    "keep",
+    is_quick=True,
+    has_products=True,
 )
 MANY_WEIGHTS = 2**18
 
@@ -190,7 +242,7 @@ def shapes_of_kept(
 ) -> PyTree:
     """Shapes and types of what ``keep`` returns of all chains; refuse what returns no arrays."""
     try:
-        found = jax.eval_shape(lambda u: _keep_of(posterior, keep, u), state.chains.position)
+        found = _kept.eval_shape(posterior, keep, state.chains.position)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         raise ValueError(
             f"keep: it cannot be evaluated at the prior's parameter, or returns no arrays "
@@ -205,7 +257,7 @@ def shapes_of_kept(
 
 # Draws of one call, which has its price on a GPU: so many more while a call is quick, while what
 # they keep stays small.
-MOST_DRAWS, QUICK_SECONDS, MOST_BYTES = 16, 0.1, 2**24
+MOST_DRAWS, QUICK_SECONDS, MOST_BYTES = 64, 0.1, 2**24
 
 
 class Run(NamedTuple):
@@ -218,7 +270,7 @@ class Run(NamedTuple):
     numbers: Numbers
     learn_until: Int[Array, ""]
     most_draws: int
-    at_once: int  # steps of a loop of known length
+    at_once: int | None  # steps of a loop of known length
 
 
 @dataclass(frozen=True)
@@ -247,8 +299,7 @@ class Arrays:
             state,
             run.gamma,
             run.numbers,
-            jnp.asarray(padded),
-            jnp.asarray(np.int32(len(gaps))),
+            on_device(padded),
             run.learn_until,
         )
         kept, losses = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(gaps)], (kept, losses))
@@ -306,13 +357,10 @@ class Batches:
                 state, loss = _walk(
                     run.posterior,
                     run.rule,
-                    None,
-                    1,
                     self._checked(),
                     state,
                     run.gamma,
                     run.numbers,
-                    jnp.asarray(np.int32(1)),
                     run.learn_until,
                 )
             found.append((_keep(run.posterior, run.keep, state.chains.position), loss))

@@ -111,6 +111,8 @@ def share_at_ends(
 
 def _share(leaf: Float[np.ndarray, "dataset chain draw ..."], end: Any) -> float:
     end = np.asarray(end, leaf.dtype)
+    if not np.isfinite(end).any():
+        return 0.0
     gap = NEAR * np.finfo(leaf.dtype).eps * np.abs(end)
     with np.errstate(invalid="ignore"):
         is_near = (np.abs(leaf - end) <= gap) & (end != 0) & np.isfinite(end)

@@ -209,13 +209,13 @@ MIDDLE = 5.0
 
 def reach(u: Float[np.ndarray, "chain draw dim"]) -> float:
     """How far the heaviest tail of any coordinate reaches at least, in quartile distances."""
-    u = np.asarray(u, np.float64)
+    u = np.asarray(u)
     chains, draws, dim = u.shape
     if chains * draws < FEWEST or not np.isfinite(u).all():
         return 0.0
     largest = 0.0
     for at in np.flatnonzero(_reaches(u.reshape(-1, dim), OUTER, 0.25) > HEAVY):
-        ess = float(effective_sample_size(u[..., at]))
+        ess = float(effective_sample_size(np.asarray(u[..., at], np.float64)))
         error = TAIL_Z / np.sqrt(max(ess, 1.0)) if ess == ess else 1.0
         outer = OUTER + error * np.sqrt(OUTER * (1.0 - OUTER))
         inner = 0.25 - error * np.sqrt(0.25 * 0.75)
@@ -227,8 +227,13 @@ def reach(u: Float[np.ndarray, "chain draw dim"]) -> float:
 def _reaches(
     u: Float[np.ndarray, "draw dim"], outer: float, inner: float
 ) -> Float[np.ndarray, " dim"]:
-    shares = [outer, inner, 0.5, 1.0 - inner, 1.0 - outer]
-    low, first, middle, third, high = np.quantile(u, shares, axis=0)
+    shares = np.asarray([outer, inner, 0.5, 1.0 - inner, 1.0 - outer])
+    # np.quantile, whose partial sorts take seven times as long.
+    rows = np.sort(np.ascontiguousarray(u.T), axis=1)
+    below = np.floor(shares * (rows.shape[1] - 1)).astype(int)
+    rest = shares * (rows.shape[1] - 1) - below
+    at, beside = rows[:, below], rows[:, np.minimum(below + 1, rows.shape[1] - 1)]
+    low, first, middle, third, high = (at * (1.0 - rest) + beside * rest).T
     tiny = np.finfo(float).tiny
     below = (middle - low) / np.maximum(middle - first, tiny)
     return np.maximum(below, (high - middle) / np.maximum(third - middle, tiny))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.information import checks
 
 # Step sizes.
@@ -220,7 +221,7 @@ class StochasticLangevin:
         size = 0.0 if callable(self.step_size) else self.step_size
         values = (size, self.friction, self.decay, self.damping, num_rows)
         dtype = jnp.result_type(float)
-        return Numbers(*(jnp.asarray(np.asarray(value, dtype)) for value in values))
+        return Numbers(*(on_device(np.asarray(value, dtype)) for value in values))
 
 
 def init(position: Float[Array, "*chains dim"], rule: Rule) -> StochasticState:
