@@ -36,11 +36,8 @@ OPTIONS = {"xla_backend_optimization_level": 1}
 # full of them is twice as slow; other code is no slower.
 QUICK_OPTIONS = {**OPTIONS, "xla_cpu_use_fusion_emitters": False}
 # A GPU's products are its library's: Triton compiles dozens of its own for each and times them,
-# which is most of the wait for what is kept of draws (15 s, 4 without; H200).
+# which is most of the wait (for chains of a network 16 s, 5 without; H200) and pays in long runs.
 GPU_OPTIONS = {"xla_gpu_enable_triton_gemm": False}
-# Chains of networks spend half of their time in small products, at which Triton is twice as fast as
-# the library; the way it guesses without timing any is nearly the fastest.
-PRODUCT_OPTIONS = {"xla_gpu_autotune_level": 0}
 
 
 class _Kept(NamedTuple):
@@ -59,10 +56,10 @@ class Program:
         static: tuple[str, ...],
         backend: str,
         is_quick: bool,
-        has_products: bool = False,
+        is_long: bool = False,
     ) -> None:
         self._function, self._backend = function, backend
-        self._options = compiler_options(backend, is_quick, has_products)
+        self._options = compiler_options(backend, is_quick, is_long)
         names = list(inspect.signature(function).parameters)
         self._is_static = tuple(name in static for name in names)
 
@@ -181,23 +178,23 @@ def program(
     static: tuple[str, ...],
     backend: str,
     is_quick: bool = False,
-    has_products: bool = False,
+    is_long: bool = False,
 ) -> Program:
-    """Return the program of a function on a platform; jit's cache then knows what it has seen."""
-    return Program(function, static, backend, is_quick, has_products)
+    """Return the program of a function on a platform; jit's cache then knows what it has seen.
+
+    ``is_quick``: to compile, on CPUs. ``is_long``: a GPU's compiler takes its time.
+    """
+    return Program(function, static, backend, is_quick, is_long)
 
 
 def on_default_backend(
-    function: Callable[..., Any], *static: str, is_quick: bool = False, has_products: bool = False
+    function: Callable[..., Any], *static: str, is_quick: bool = False
 ) -> Callable[..., Any]:
-    """Jit for the backend that is the default when it is called.
-
-    ``is_quick``: to compile, on CPUs. ``has_products``: most of a GPU's time is in products.
-    """
+    """Jit for the backend that is the default when it is called; ``is_quick``: to compile."""
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        return program(function, static, platform(), is_quick, has_products)(*arguments)
+        return program(function, static, platform(), is_quick)(*arguments)
 
     return call
 
@@ -216,14 +213,14 @@ def in_memory(is_so: Bool[Array, ""], compute: Callable[[], Result]) -> Result:
 
 @cache
 def compiler_options(
-    backend: str, is_quick: bool = False, has_products: bool = False
+    backend: str, is_quick: bool = False, is_long: bool = False
 ) -> dict[str, int | bool] | None:
     """Options for ``jax.jit(compiler_options=...)``; what the user's ``XLA_FLAGS`` name is left."""
     if backend not in ("cpu", "gpu", "cuda"):
         return None
     given = os.environ.get("XLA_FLAGS", "")
     of_cpus = QUICK_OPTIONS if is_quick else OPTIONS
-    of_gpus: dict[str, int | bool] = {**(PRODUCT_OPTIONS if has_products else GPU_OPTIONS)}
+    of_gpus: dict[str, Any] = {} if is_long else GPU_OPTIONS
     wanted = of_cpus if backend == "cpu" else of_gpus
     return {k: v for k, v in wanted.items() if k not in given and is_known(k, v)}
 

@@ -30,6 +30,7 @@ from gibbs_dp.sampling.kernels import stochastic
 from gibbs_dp.sampling.kernels.stochastic import Cyclical, Rule, StochasticLangevin
 from gibbs_dp.sampling.minibatch_draws import LEAST_DRAWS, MinibatchDraws, told
 from gibbs_dp.sampling.minibatch_steps import (
+    MANY_STEPS,
     MOST_BYTES,
     MOST_DRAWS,
     QUICK_SECONDS,
@@ -217,8 +218,17 @@ def sample_minibatches(
     temperature = on_device(np.asarray(gamma, old.chains.position.dtype))
     bytes_a_draw = sum(math.prod(s.shape) * s.dtype.itemsize for s in jax.tree.leaves(shapes))
     most_draws = min(MOST_DRAWS, max(1, MOST_BYTES // bytes_a_draw))
-    at_once = steps_at_once(thinning)
-    run = Run(posterior, rule, keep, temperature, numbers, learn_until, most_draws, at_once)
+    run = Run(
+        posterior,
+        rule,
+        keep,
+        temperature,
+        numbers,
+        learn_until,
+        most_draws,
+        at_once=steps_at_once(thinning),
+        is_long=num_warmup + num_samples * thinning >= MANY_STEPS,
+    )
 
     settings = {
         "kernel": repr(kernel),

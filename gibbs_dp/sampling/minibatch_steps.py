@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
-from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.compile import Program, on_default_backend, program
 from gibbs_dp._jaxlib.devices import is_accelerator, on_device, platform
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.model.check import check_dataset, check_examples, positive_count
@@ -216,25 +216,25 @@ def _draws_of(
     return _joined(state, walk, last, learn_until), kept, losses
 
 
-_draws = on_default_backend(
-    _draws_of, "posterior", "rule", "batch_size", "at_once", "keep", has_products=True
-)
-_walk = on_default_backend(_walk_of, "posterior", "rule", has_products=True)
-_keep = on_default_backend(_keep_of, "posterior", "keep", has_products=True)
+_walk = on_default_backend(_walk_of, "posterior", "rule")
+_keep = on_default_backend(_keep_of, "posterior", "keep")
 _kept = jax.jit(_keep_of, static_argnames=("posterior", "keep"))  # for its shapes
 begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
+
+STATIC = ("posterior", "rule", "batch_size", "at_once", "keep")
 # Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
-_draws_of_many = on_default_backend(
-    _draws_of,
-    "posterior",
-    "rule",
-    "batch_size",
-    "at_once",
-    "keep",
-    is_quick=True,
-    has_products=True,
-)
 MANY_WEIGHTS = 2**18
+# A GPU's steps are up to half as fast again where its compiler may try what each product is best
+# computed by, for ten seconds or more: that pays from so many steps on (250,000 to 900,000 of three
+# networks on an H200).
+MANY_STEPS = 400_000
+
+
+def draws_program(dim: int, is_long: bool) -> Program:
+    """Return the program of draws, compiled for a network and a run of this size."""
+    name = platform()
+    is_long = is_long and is_accelerator(name)
+    return program(_draws_of, STATIC, name, dim >= MANY_WEIGHTS, is_long)
 
 
 def shapes_of_kept(
@@ -271,6 +271,7 @@ class Run(NamedTuple):
     learn_until: Int[Array, ""]
     most_draws: int
     at_once: int | None  # steps of a loop of known length
+    is_long: bool
 
 
 @dataclass(frozen=True)
@@ -287,9 +288,8 @@ class Arrays:
         """Make draws so many steps apart, in one call."""
         padded = np.zeros(run.most_draws, np.int32)
         padded[: len(gaps)] = gaps
-        dim = state.chains.position.shape[1]
-        program = _draws if dim < MANY_WEIGHTS else _draws_of_many
-        state, kept, losses = program(
+        draws = draws_program(state.chains.position.shape[1], run.is_long)
+        state, kept, losses = draws(
             run.posterior,
             run.rule,
             None if self.rows_a_step == self.num_rows else self.rows_a_step,

@@ -69,7 +69,8 @@ def test_gpus_are_spared_what_takes_long_to_compile():
     assert (
         compiler_options("gpu") == compiler_options("cuda") == {"xla_gpu_enable_triton_gemm": False}
     )
-    assert compiler_options("gpu", has_products=True) == {"xla_gpu_autotune_level": 0}
+    assert compiler_options("gpu", is_long=True) == {}
+    assert compiler_options("cpu", is_long=True) == compiler_options("cpu")
     assert compiler_options("tpu") is None
 
 

@@ -302,16 +302,36 @@ def test_accelerators_are_told_how_many_steps_there_are(monkeypatch):
     monkeypatch.setattr(minibatch_steps, "is_accelerator", lambda _: True)
     for thinning, at_once in ((1, 1), (20, 20), (256, 256), (257, 129), (1000, 250)):
         assert minibatch_steps.steps_at_once(thinning) == at_once
-    draws, programs = minibatch_steps._draws, []
+    program, programs = minibatch_steps.draws_program, []
 
     def look(*given):
         plain = jax.jit(minibatch_steps._draws_of, static_argnums=range(5))
         programs.append(plain.lower(*given).compile().as_text())
-        return draws(*given)
+        return program(1, is_long=False)(*given)
 
-    monkeypatch.setattr(minibatch_steps, "_draws", look)
+    monkeypatch.setattr(minibatch_steps, "draws_program", lambda *_: look)
     run(gdp.StochasticLangevin(0.01), num_samples=4, thinning=20, batch_size=5)
     assert '"known_trip_count":{"n":"20"}' in programs[0]
+
+
+def test_long_runs_on_gpus_are_compiled_with_patience(monkeypatch):
+    asked = []
+    options = {"num_warmup": 3, "batch_size": 5, "num_samples": 6}
+    program = minibatch_steps.program
+
+    def look(function, static, backend, *how):
+        asked.append((backend, *how))
+        return program(function, static, "cpu", *how)
+
+    monkeypatch.setattr(minibatch_steps, "program", look)
+    monkeypatch.setattr(minibatch, "MANY_STEPS", 15)
+    run(gdp.StochasticLangevin(0.01), thinning=2, **options)
+    assert set(asked) == {("cpu", False, False)}
+    monkeypatch.setattr(minibatch_steps, "platform", lambda: "gpu")
+    for thinning, is_long in ((1, False), (2, True)):
+        asked.clear()
+        run(gdp.StochasticLangevin(0.01), thinning=thinning, **options)
+        assert set(asked) == {("gpu", False, is_long)}
 
 
 @pytest.mark.parametrize("friction", [1.0, 0.3])
