@@ -22,11 +22,12 @@ USAGE = "gibbs-dp predict MODEL TABLE [options]"
 SPELLING = options_of(  # but what means that a value is missing: there is no prediction then
     "gibbs_dp.privacy:ReleasedModel.predict",
     **{name: how for name, how in SPELLINGS.items() if name != "na_values"},
+    date_format={"help": "how its dates are spelled, as DD/MM/YYYY", "metavar": "FORMAT"},
 )
 OUT = Option(
     "out", "str", "the predictions (.csv or .parquet; by default on stdout)", metavar="FILE"
 )
-GROUPS = {"how a CSV table is written": SPELLING, "output": (OUT, JSON, QUIET, DEBUG)}
+GROUPS = {"how the table is written": SPELLING, "output": (OUT, JSON, QUIET, DEBUG)}
 ENDINGS = (".csv", ".parquet")
 
 

@@ -133,8 +133,12 @@ def chain_guarantee(
     convex and smooth one on a box or a ball (where each step is projected, and ``h <= 2/M``), has
     the Gaussian DP of Bok, Su & Altschuler (2024); any loss with bounded gradient differences (clip
     to get one) has that of its whole trajectory, by composition. The smaller is taken. SGLD: the
-    Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove. A whole trajectory covers
-    every state on it: with ``thinning`` several draws cost one run.
+    Poisson-subsampled Gaussian mechanism, whole trajectory, add/remove.
+
+    With ``thinning`` several draws cost one run: a whole trajectory covers every state on it, and
+    where the last iterate of ``k`` steps is ``mu_k``-GDP from any start, ``m`` states ``k`` steps
+    apart, the first after ``j``, are ``sqrt(mu_j^2 + (m - 1) mu_k^2)``-GDP: each is a last iterate
+    from the one before, which is released. Exact where that of the last iterate is.
 
     Parameters
     ----------
@@ -183,7 +187,7 @@ def chain_guarantee(
     checks.inverse_temperature(gamma)
     checks.unit_interval("delta", delta, open_left=True)
     checks.count("num_draws", num_draws)
-    num_chains, states = num_draws, ""
+    num_chains, states = num_draws, None
     if thinning is not None:
         num_chains, states = 1, _states(num_draws, thinning, form.num_steps)
     if isinstance(kernel, SGLD):
@@ -219,15 +223,29 @@ def chain_guarantee(
     )
 
 
-def _states(num_draws: int, thinning: int, num_steps: int) -> str:
-    """Name the states of one chain that are released."""
+class States(NamedTuple):
+    """States before the last one of a chain that are released, too."""
+
+    num: int
+    thinning: int
+
+    def told(self, how: str = "") -> str:
+        """Name them."""
+        return (
+            f"released are its last state and {self.num} before it, {self.thinning} steps "
+            f"apart{how}"
+        )
+
+
+def _states(num_draws: int, thinning: int, num_steps: int) -> States | None:
+    """Check which states of one chain are released; None: the last one alone."""
     checks.count("thinning", thinning)
     if not (num_draws - 1) * thinning < num_steps:
         raise ValueError(
             f"thinning: {num_draws} draws {thinning} steps apart need more than the {num_steps} "
             "steps of the chain; lower thinning or num_draws, or raise num_steps."
         )
-    return f"; released are its last state and {num_draws - 1} before it, {thinning} steps apart"
+    return States(num_draws - 1, thinning) if num_draws > 1 else None
 
 
 def _form(kernel: Any) -> PlainForm:
@@ -270,21 +288,33 @@ def last_iterate_gdp(
 
 
 def _best_mu(
-    form: PlainForm, found: ChainConstants, gamma: float, diameter: float | None, states: str
+    form: PlainForm,
+    found: ChainConstants,
+    gamma: float,
+    diameter: float | None,
+    states: States | None,
 ) -> tuple[float, str]:
     h, sensitivity = form.step_size, found.gradient_sensitivity
     trajectory = langevin_trajectory_gdp(
         form.num_steps, h, gradient_sensitivity=sensitivity, gamma=gamma
     )
     shown = f"S = {sensitivity:.6g}"
-    composed = f"composition of {form.num_steps} Gaussian mechanisms with {shown}{states}"
-    if states:
-        return trajectory, composed
-    last = last_iterate_gdp(found, form.num_steps, h, gamma, diameter)
+    composed = f"composition of {form.num_steps} Gaussian mechanisms with {shown}"
+
+    def mu_after(num_steps: int) -> float:
+        return last_iterate_gdp(found, num_steps, h, gamma, diameter)
+
+    if states is None:
+        last, released = mu_after(form.num_steps), "only the last iterate is released"
+    else:
+        composed += f"; {states.told()}"
+        first = mu_after(form.num_steps - states.num * states.thinning)
+        last = math.sqrt(first**2 + states.num * mu_after(states.thinning) ** 2)
+        released = states.told(", each the last iterate of a run from the one before")
     if last <= trajectory:
         where = "" if diameter is None else f" on a convex set of diameter {diameter:.6g}"
         return last, (
-            f"only the last iterate is released; the potential is {found.strong_convexity:.6g}"
+            f"{released}; the potential is {found.strong_convexity:.6g}"
             f"-strongly convex and {found.smoothness:.6g}-smooth{where}, {shown} (Bok, Su & "
             "Altschuler 2024)"
         )
@@ -298,7 +328,7 @@ def _of_sgld(
     delta: float,
     num_draws: int,
     num_chains: int,
-    states: str,
+    states: States | None,
 ) -> Guarantee:
     assert form.clip is not None
     assert form.sampling_rate is not None
@@ -319,7 +349,8 @@ def _of_sgld(
         delta=delta,
         assumptions=(
             f"composition of {form.num_steps} Gaussian mechanisms of noise multiplier "
-            f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}{states}",
+            f"{noise:.6g} on Poisson samples of rate {form.sampling_rate:g}"
+            + (f"; {states.told()}" if states else ""),
             DATA_FREE,
         ),
         caveats=(FINITE_PRECISION,),

@@ -190,6 +190,7 @@ class ReleasedModel:
         encoding: str = UTF_8,
         thousands: str | None = None,
         units: Sequence[str] = (),
+        date_format: str | None = None,
     ) -> pd.DataFrame:
         """Predict the label of every row of another table.
 
@@ -210,6 +211,9 @@ class ReleasedModel:
             What stands between groups of three digits.
         units
             Texts before or behind a number that are dropped.
+        date_format
+            How its dates are spelled, with YYYY, MM and DD, as "DD/MM/YYYY". None: as those of the
+            release.
 
         Returns
         -------
@@ -221,7 +225,8 @@ class ReleasedModel:
         ------
         ValueError
             For a column that is not there, a cell that is missing, no number, no day or no declared
-            level, and a column of ten rows or more that is all beyond its ends.
+            level, a column of ten rows or more that is all beyond its ends, and a spelling of dates
+            where none are declared.
 
         Examples
         --------
@@ -239,6 +244,8 @@ class ReleasedModel:
 
         how = Spelling(sep, decimal, encoding, (), thousands, tuple(units))
         columns = replace(self.schema, target=None, label=None)
+        if date_format is not None:
+            columns = _with_dates(columns, date_format)
         path = Path(data) if isinstance(data, (str, os.PathLike)) else None
         if path is not None and path.suffix.lower() not in PARQUET:
             records = _of_csv(path, columns, how)
@@ -302,6 +309,17 @@ def load_released_model(path: str | os.PathLike[str]) -> ReleasedModel:
 
 
 Records = Iterator[list[bytes]]
+
+
+def _with_dates(schema: Schema, spelled: str) -> Schema:
+    """Spell dates otherwise than the release's table did."""
+    found = {
+        name: replace(column, spelled=spelled) if isinstance(column, Date) else column
+        for name, column in schema.features.items()
+    }
+    if not any(isinstance(column, Date) for column in found.values()):
+        raise ValueError("date_format: the release declares no column of dates; leave it out.")
+    return replace(schema, features=found)
 
 
 def _of_csv(path: Path, schema: Schema, how: Spelling) -> Records:
@@ -394,7 +412,10 @@ def _wrong(cell: bytes, column: Column) -> str:
         known = ", ".join(shown(repr(level), 40) for level in column.levels[:20])
         return f"is {text!r}, which is none of the release's levels ({known}); recode it"
     if isinstance(column, Date):
-        return f"is {text!r}, which is no day spelled {column.spelled}; spell it so"
+        return (
+            f"is {text!r}, which is no day spelled {column.spelled}; spell it so, or give the "
+            "spelling of all with date_format (--date-format)"
+        )
     return (
         f"is {text!r}, which is no number; if all are written so, give decimal=, thousands= or "
         "units= (--decimal, --thousands, --units)"

@@ -66,7 +66,10 @@ def test_a_table_is_encoded_as_the_release_did_however_it_is_written(run, here):
     assert list((long > bound)[:, 0]) == [True, True, False]
     scores = DRAWS @ (ROWS * np.minimum(1.0, bound / long)).T
     chance = (1 / (1 + np.exp(-scores))).mean(axis=0)
-    for words in (("new.csv", *WRITTEN), ("new.parquet",)):
+    other = NEW.assign(since=["07/02/2020", "12/31/1999 23:59", "12/31/2020"])
+    other.to_csv("us.csv", index=False)
+    american = ("us.csv", "--date-format", "MM/DD/YYYY")
+    for words in (("new.csv", *WRITTEN), ("new.parquet",), american):
         rows = run("predict", "release.json", *words, "--json").rows
         assert [row["row"] for row in rows] == [1, 2, 3]
         np.testing.assert_allclose([row["probability"] for row in rows], chance, rtol=1e-5)
@@ -190,7 +193,7 @@ REFUSED = {
     ),
     "missing": (NEW.assign(age=[1, 2, None]), "data: row 3: 'age' is missing; fill it in, or"),
     "unit": (NEW.assign(dose=["1", "5 mg", "2"]), "row 2: 'dose' is '5 mg', which is no number"),
-    "date": (NEW.assign(since="2020-05-01"), "which is no day spelled DD.MM.YYYY; spell it so"),
+    "date": (NEW.assign(since="2020-05-01"), "no day spelled DD.MM.YYYY; spell it so, or give the"),
     "scale": (
         pd.concat([NEW.assign(age=600)] * 4),
         "data: all 12 values of 'age' lie beyond 20 to 80, which the release declared; give them",
@@ -219,6 +222,14 @@ WORDS = {
     "no column": (("release.json", "other.csv"), "data: the header has no column 'age'"),
     "cells": (("release.json", "cells.csv"), "data: row 1 has 2 cells where the header has 4"),
     "blank": (("release.json", "blank.csv"), "data: row 1 is a blank line; remove it."),
+    "dates": (
+        ("release.json", "new.csv", "--date-format", "MM.DD"),
+        "date_format: 'MM.DD' must have YYYY, MM and DD, once",
+    ),
+    "no dates": (
+        ("plain.json", "new.csv", "--date-format", "DD.MM.YYYY"),
+        "date_format: the release declares no column of dates; leave it out.",
+    ),
 }
 
 
@@ -227,6 +238,8 @@ def test_a_command_that_makes_no_sense_is_refused(run, here, case):
     Path("other.csv").write_text("a,b\n1,2\n")
     Path("cells.csv").write_text("age,city,since,dose\n1,2\n")
     Path("blank.csv").write_text("age,city,since,dose\n\n")
+    plain = Schema({"age": Range(20.0, 80.0)}, "ill", Levels(["no", "yes"]))
+    Path("plain.json").write_text(json.dumps(ReleasedModel(plain, DRAWS[:, :2]).to_dict()))
     words, message = WORDS[case]
     ran = run("predict", *words)
     assert (ran.status, ran.out) == (2, "")

@@ -475,11 +475,7 @@ def test_several_states_of_one_chain_cost_its_run_once():
         assert found.epsilon == pytest.approx(run, rel=1e-5)
         assert found.num_draws == num_draws
     assert "its last state and 9 before it, 5 steps apart" in found.assumptions[0]
-    # The last iterate alone has a better guarantee, which other states do not share.
     full = given | {"adjacency": "replace-one", "gamma": 0.5, "n": 40}
-    last = chain_guarantee(LOGISTIC, gdp.ULA(0.05, 1000), **full)
-    states = chain_guarantee(LOGISTIC, gdp.ULA(0.05, 1000), num_draws=2, thinning=1, **full)
-    assert states.gdp > 3 * last.gdp
     clipped = gdp.GibbsPosterior(lambda t, z: jnp.sum(jnp.sin(t * z)), LOGISTIC.prior)
     kernel = gdp.ULA(0.01, 400, clip=0.3)
     one, five = (
@@ -491,6 +487,74 @@ def test_several_states_of_one_chain_cost_its_run_once():
         chain_guarantee(LOGISTIC, SUBSAMPLED, num_draws=11, thinning=5, **given)
     with pytest.raises(ValueError, match="thinning"):
         chain_guarantee(LOGISTIC, SUBSAMPLED, num_draws=2, thinning=0, **given)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    gamma=st.floats(0.05, 3.0),
+    num_draws=st.integers(1, 6),
+    thinning=st.integers(1, 9),
+    before=st.integers(1, 30),
+    reach=st.floats(0.05, 1.0),
+)
+def test_states_of_a_chain_on_a_quadratic_tell_what_their_joint_law_tells(
+    gamma, num_draws, thinning, before, reach
+):
+    """Jointly normal with one covariance: ``mu`` is the distance of the means in its metric."""
+    n, num_steps = 5, before + (num_draws - 1) * thinning
+    precision = n * gamma + 4.0
+    kernel = gdp.ULA(reach / precision, num_steps)
+    found = chain_guarantee(
+        MEAN,
+        kernel,
+        gamma=gamma,
+        n=n,
+        adjacency="replace-one",
+        domain=UNIT,
+        delta=1e-6,
+        num_draws=num_draws,
+        thinning=thinning,
+    )
+    times = before + thinning * np.arange(num_draws)
+    data, laws = np.zeros(n), []
+    for z in (1.0, -1.0):
+        data[0] = z
+        laws.append([exact_law(data, gamma, precision, kernel.step_size, k) for k in times])
+    one, other = np.asarray(laws)[:, :, 0]
+    variance = np.asarray(laws)[0, :, 1]
+    shrunk = (1 - kernel.step_size * precision) ** np.abs(times[:, None] - times)
+    covariance = shrunk * np.minimum(variance[:, None], variance)
+    exact = math.sqrt((one - other) @ np.linalg.solve(covariance, one - other))
+    assert found.gdp == pytest.approx(exact, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "kernel", "gamma"),
+    [
+        (LOGISTIC, gdp.ULA(0.05, 1000), 0.5),
+        (
+            gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0))),
+            gdp.ULA(0.01, 1000),
+            8.0,
+        ),
+    ],
+)
+def test_further_states_cost_their_way_from_the_one_before(posterior, kernel, gamma):
+    given = {"gamma": gamma, "n": 40, "adjacency": "replace-one", "domain": UNIT, "delta": 1e-5}
+
+    def mu(num_steps=1000, **states):
+        return chain_guarantee(posterior, replace(kernel, num_steps=num_steps), **given, **states)
+
+    found = mu(num_draws=4, thinning=20)
+    told = "released are its last state and 3 before it, 20 steps apart, each the last iterate of"
+    assert found.assumptions[0].startswith(told)
+    assert found.gdp == pytest.approx(math.hypot(mu(940).gdp, math.sqrt(3) * mu(20).gdp))
+    assert mu().gdp < found.gdp < math.sqrt(1000 * kernel.step_size / 2) * gamma * 2
+    alone = mu(num_draws=1, thinning=20)
+    assert (alone.gdp, alone.assumptions) == (mu().gdp, mu().assumptions)
+    # Steps apart so far as to forget where they began are as good as another chain.
+    far, chains = mu(num_draws=2, thinning=500), mu(500, num_draws=2)
+    assert far.gdp == pytest.approx(chains.gdp)
 
 
 @pytest.mark.parametrize("kernel", [gdp.ULA(0.08, 21), SUBSAMPLED])
