@@ -125,7 +125,7 @@ def _joined(
     return MinibatchState(chains, state.key, state.num_steps + num_made, num_learnt)
 
 
-def _walk_of(
+def _one_step_of(
     posterior: GibbsPosterior,
     rule: Rule,
     data: PyTree,
@@ -216,7 +216,7 @@ def _draws_of(
     return _joined(state, walk, last, learn_until), kept, losses
 
 
-_walk = on_default_backend(_walk_of, "posterior", "rule")
+_one_step = on_default_backend(_one_step_of, "posterior", "rule")
 _keep = on_default_backend(_keep_of, "posterior", "keep")
 _kept = jax.jit(_keep_of, static_argnames=("posterior", "keep"))  # for its shapes
 begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
@@ -224,9 +224,9 @@ begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
 STATIC = ("posterior", "rule", "batch_size", "at_once", "keep")
 # Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
 MANY_WEIGHTS = 2**18
-# A GPU's steps are up to half as fast again where its compiler may try what each product is best
-# computed by, for ten seconds or more: that pays from so many steps on (250,000 to 900,000 of three
-# networks on an H200).
+# A GPU makes a sixth to two thirds more steps a second where its compiler may try what each product
+# is best computed by, for ten seconds or more: that pays from so many steps on (240,000 to 930,000
+# of three networks on an H200).
 MANY_STEPS = 400_000
 
 
@@ -354,7 +354,7 @@ class Batches:
         for gap in gaps:
             loss: Any = None
             for _ in range(gap):
-                state, loss = _walk(
+                state, loss = _one_step(
                     run.posterior,
                     run.rule,
                     self._checked(),

@@ -230,9 +230,10 @@ def _reaches(
     shares = np.asarray([outer, inner, 0.5, 1.0 - inner, 1.0 - outer])
     # np.quantile, whose partial sorts take seven times as long.
     rows = np.sort(np.ascontiguousarray(u.T), axis=1)
-    below = np.floor(shares * (rows.shape[1] - 1)).astype(int)
-    rest = shares * (rows.shape[1] - 1) - below
-    at, beside = rows[:, below], rows[:, np.minimum(below + 1, rows.shape[1] - 1)]
+    last = rows.shape[1] - 1
+    index = np.floor(shares * last).astype(int)
+    rest = shares * last - index
+    at, beside = rows[:, index], rows[:, np.minimum(index + 1, last)]
     low, first, middle, third, high = (at * (1.0 - rest) + beside * rest).T
     tiny = np.finfo(float).tiny
     below = (middle - low) / np.maximum(middle - first, tiny)
