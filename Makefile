@@ -82,8 +82,9 @@ outputs: $(STAMP)-notebooks ## run the notebooks in full, and store small output
 
 docs: pages site ## the documentation: pages, then site
 
+# A page is one test, of minutes on slow machines.
 pages: $(STAMP)-docs ## run the code of README and of all pages, and compare what it prints
-	$(BIN)/python -m pytest -n 2 --dist worksteal docs/tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -o faulthandler_timeout=900 docs/tests
 
 # GIBBS_DP_FAST=1 runs its notebooks with small counts.
 site: $(STAMP)-docs ## build it into docs/build/html

@@ -15,9 +15,12 @@ _trusted = []
 
 def first_calls(function):
     """Check types as beartype does, in the first calls after :func:`check_again`."""
-    checked = beartype(function)
+    checked = None
 
     def call(*arguments, **named):
+        nonlocal checked
+        if checked is None:  # of functions within others most are never called
+            checked = beartype(function)
         _calls[call] = _calls.get(call, 0) + 1
         if _calls[call] == ENOUGH:
             # What jaxtyping wraps: it looks at the mark before it binds arguments.

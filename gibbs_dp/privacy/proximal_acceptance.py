@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from decimal import Decimal, getcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,8 @@ FIRST_PIECES = 8
 
 # Of rows; of rows and classes where there are several scores.
 Predictions = Float[np.ndarray, " rows"] | Float[np.ndarray, "rows classes"]
+# From real coordinates and what they err by.
+Exact = Callable[[list[Decimal], Decimal], Enclosed]
 
 
 class TotalLoss(NamedTuple):
@@ -270,22 +272,18 @@ class Acceptance:
         climb = smoothness * (move + error) + 2 * self.unit * self.force
         doubt += climb * error
 
-        def margin(at: list[Decimal], off: Decimal) -> Enclosed:
-            anchor = decimals(z)
-            exact = total.precise(at) - total.precise(anchor)
-            exact += self._quadratic(at) - self._quadratic(anchor) + Decimal(self.constant)
-            # The slope in between, bounded as above.
-            return exact, off * Decimal(2 * climb + 1) + self._least(size)
+        exact = partial(self._exact, climb=climb, size=size)
+        return self._outlasts(point, above, doubt, exact)
 
-        return self._outlasts(point, above, doubt, margin)
+    def _exact(self, at: list[Decimal], off: Decimal, climb: float, size: float) -> Enclosed:
+        """Return what is above the tangent, in digits; ``off`` is the coordinates' error."""
+        total, anchor = self.step.total, decimals(self.step.tangent.point)
+        exact = total.precise(at) - total.precise(anchor)
+        exact += self._quadratic(at) - self._quadratic(anchor) + Decimal(self.constant)
+        # The slope in between, bounded as above.
+        return exact, off * Decimal(2 * climb + 1) + self._least(size)
 
-    def _outlasts(
-        self,
-        point: Proposal,
-        above: float,
-        doubt: float,
-        exact: Callable[[list[Decimal], Decimal], Enclosed],
-    ) -> bool:
+    def _outlasts(self, point: Proposal, above: float, doubt: float, exact: Exact) -> bool:
         """Whether an exponential number is larger than what is ``above``, or is exactly."""
         uniform = Uniforms((1,), self.step.source)
         chance = -math.log(float(uniform.values[0]))
@@ -293,12 +291,14 @@ class Acceptance:
         if abs(above - chance) > doubt:
             return above < chance
 
-        def margin(bits: int) -> Enclosed:
-            value, error = exact(*point.reals(bits))
-            wait, off = uniform.exponential((0,), bits)
-            return value - wait, error + off
+        return is_below(partial(self._outlast_by, exact, point, uniform))
 
-        return is_below(margin)
+    @staticmethod
+    def _outlast_by(exact: Exact, point: Proposal, uniform: Uniforms, bits: int) -> Enclosed:
+        """Return what is above, less the exponential number."""
+        value, error = exact(*point.reals(bits))
+        wait, off = uniform.exponential((0,), bits)
+        return value - wait, error + off
 
     def _pull(self, move: float) -> float:
         return self.force + self.heavy * move
@@ -369,17 +369,17 @@ class ThinnedAcceptance(Acceptance):
                 return False
             at_once *= 2
 
-        def margin(at: list[Decimal], off: Decimal) -> Enclosed:
-            anchor = decimals(z)
-            exact = Decimal(self.constant) - num_rows * Decimal(lift)
-            exact += self._quadratic(at) - self._quadratic(anchor)
-            exact += total.rise(step.tangent.slopes, at, anchor)
-            slope = self._pull(self.reach) + total.x_bound * self.slopes
-            return exact, off * Decimal(2 * slope + 1) + self._least(self.slopes)
-
         # Within reach it is neither negative nor more than twice the constant.
-        step = self.step
-        return self._outlasts(point, self.constant, self.constant, margin)
+        return self._outlasts(point, self.constant, self.constant, partial(self._rest, lift=lift))
+
+    def _rest(self, at: list[Decimal], off: Decimal, lift: float) -> Enclosed:
+        """Return what thinned rows leave of the exponent, in digits."""
+        step, total, anchor = self.step, self.step.total, decimals(self.step.tangent.point)
+        exact = Decimal(self.constant) - len(total.y) * Decimal(lift)
+        exact += self._quadratic(at) - self._quadratic(anchor)
+        exact += total.rise(step.tangent.slopes, at, anchor)
+        slope = self._pull(self.reach) + total.x_bound * self.slopes
+        return exact, off * Decimal(2 * slope + 1) + self._least(self.slopes)
 
     def _is_hit(
         self, point: Proposal, which: Int[np.ndarray, " k"], lift: float, move: float, rate: Decimal
@@ -402,6 +402,10 @@ class ThinnedAcceptance(Acceptance):
         if (excess > doubt).any():
             return True
 
+        doubtful = np.flatnonzero(excess >= -doubt).tolist()
+        if not doubtful:
+            return False
+
         def is_one(i: int) -> bool:
             row, anchor = part.rows(slice(i, i + 1)), decimals(step.tangent.point)
 
@@ -415,7 +419,7 @@ class ThinnedAcceptance(Acceptance):
 
             return is_below(margin)
 
-        return any(is_one(i) for i in np.flatnonzero(excess >= -doubt).tolist())
+        return any(map(is_one, doubtful))
 
 
 def norm(vector: Vector) -> float:
