@@ -23,7 +23,7 @@ from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.view import GammaResult, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
-from gibbs_dp.quantities.on_average_kl import DISAGREEMENT_Z
+from gibbs_dp.quantities.on_average_kl import routes_apart
 from gibbs_dp.quantities.registry import COLUMNS, check_own_means
 from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for
@@ -40,8 +40,8 @@ def routes(row: Row, of_datasets: Means) -> list[str]:
     if not all(name in of_datasets for name in names):
         return []
     pair = [row.get(name, math.nan) for name in names]
-    apart = of_datasets[names[0]] - of_datasets[names[1]]
-    gap, error = abs(pair[0] - pair[1]), average(apart, np.isfinite(apart)).se
+    (_, error, _), most = routes_apart(of_datasets[names[0]], of_datasets[names[1]])
+    gap = abs(pair[0] - pair[1])
     if not (math.isfinite(gap) and error > 0):
         return []
     kind = "two routes that rest on one symmetry" if estimator == "two-sided" else "two routes"
@@ -49,8 +49,7 @@ def routes(row: Row, of_datasets: Means) -> list[str]:
     if pair[0]:
         size = " ± ".join(_percent(x / abs(pair[0])) for x in (gap, error))
     return [
-        f"{kind} differ by {size}, {gap / error:.1f} standard errors "
-        f"(flagged above {DISAGREEMENT_Z:g})"
+        f"{kind} differ by {size}, {gap / error:.1f} standard errors (flagged above {most:.2g})"
     ]
 
 

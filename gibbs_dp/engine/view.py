@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.engine.plan import AuditSpec, Inputs, Plan, Tuned
+from gibbs_dp.estimators import students
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import Pooled, Spread, pool
 from gibbs_dp.sampling.sampler import ChainDraws
@@ -348,7 +349,8 @@ def why_failed(summary: Summary, is_good: Bool[np.ndarray, " datasets"]) -> str:
 
 def is_drifting(pooled: Pooled) -> bool:
     """Whether the first half of the draws differs from the second, visibly and significantly."""
-    return pooled.drift_z > DRIFT_Z and pooled.drift_size > DRIFT_SIZE
+    is_clear = pooled.drift_z > students(DRIFT_Z, pooled.num_datasets)
+    return is_clear and pooled.drift_size > DRIFT_SIZE
 
 
 def is_slow(pooled: Pooled, num_draws: int) -> bool:

@@ -12,6 +12,7 @@ from gibbs_dp.estimators.average import average_by_row as average_by_row
 from gibbs_dp.estimators.average import control_share as control_share
 from gibbs_dp.estimators.average import is_tame as is_tame
 from gibbs_dp.estimators.average import mean_interval as mean_interval
+from gibbs_dp.estimators.average import students as students
 from gibbs_dp.estimators.cross_fitting import Halves as Halves
 from gibbs_dp.estimators.cross_fitting import constant as constant
 from gibbs_dp.estimators.cross_fitting import crossed as crossed

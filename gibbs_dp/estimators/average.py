@@ -34,6 +34,20 @@ def average(
     return Average(value, se, count)
 
 
+def students(z: float, num_datasets: int) -> float:
+    """Return how many standard errors a mean over datasets keeps to as often as to ``z`` known.
+
+    Errors that are themselves estimated, from few datasets, are too small now and then: Student's
+    quantile. Infinite for fewer than two datasets.
+
+    >>> [round(students(4.0, num_datasets), 1) for num_datasets in (4, 8, 16, 1024)]
+    [32.6, 8.5, 5.5, 4.0]
+    """
+    if num_datasets < 2:
+        return math.inf
+    return float(special.stdtrit(num_datasets - 1, special.ndtr(z)))
+
+
 # Largest Hill index, of a ratio's largest twentieth, at which its mean is relied on: at 1/2 the
 # variance is infinite, at 1/3 the skewness, and samples look far tamer than they are.
 MAX_TAIL_INDEX = 0.25
@@ -46,7 +60,8 @@ def is_tame(log_ratio: Float[np.ndarray, " draws"]) -> bool:
     return not tail.size or float(np.mean(tail - threshold)) <= MAX_TAIL_INDEX
 
 
-# Standard errors from zero at which a control variate's mean is not what it is taken for.
+# Standard errors from zero at which a control variate's mean is not what it is taken for; more of
+# few datasets (`students`).
 MAX_CENTRE_Z = 4.0
 
 
@@ -57,7 +72,7 @@ def is_centred(control: Float[np.ndarray, " datasets"]) -> bool:
     one candidate each, its mean over draws is far below one, and no tail is seen.
     """
     mean = average(control)
-    return not abs(mean.value) > MAX_CENTRE_Z * mean.se
+    return not abs(mean.value) > students(MAX_CENTRE_Z, mean.num_datasets) * mean.se
 
 
 @whole_arrays

@@ -15,7 +15,7 @@ from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, View, is_drifting
-from gibbs_dp.estimators import average
+from gibbs_dp.estimators import average, students
 from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.modes import warn_of
 
@@ -167,7 +167,8 @@ class Mixing(Quantity):
 def _warnings(result: GammaResult, row: Row) -> list[Warned]:
     found: list[Warned] = []
     pooled, tuned = result.pooled, result.tuned
-    is_off = abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, VIRIAL_Z * row["virial_se"])
+    most = students(VIRIAL_Z, int(result.is_good.sum()))
+    is_off = abs(row["virial"] - 1.0) > max(VIRIAL_SIZE, most * row["virial_se"])
     if result.settings.sampler.traits.is_path:
         found += _path_warnings(result)
         return [*found, VIRIAL(value=row["virial"], se=row["virial_se"])] if is_off else found

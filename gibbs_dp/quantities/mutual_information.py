@@ -18,7 +18,7 @@ from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
-from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper
+from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper, students
 from gibbs_dp.estimators.table_sums import (
     DensityTable,
     Swaps,
@@ -266,7 +266,8 @@ def _is_too_large(settings: AuditSpec, individual: Average, upper: Average) -> b
     if settings.population.is_conditional:
         return False
     error = math.hypot(individual.se, upper.se / settings.n)
-    return individual.value - upper.value / settings.n > CROSSING_Z * error
+    most = students(CROSSING_Z, min(individual.num_datasets, upper.num_datasets))
+    return individual.value - upper.value / settings.n > most * error
 
 
 def _with_error(name: str, bound: tuple[float, float]) -> Row:
@@ -277,7 +278,8 @@ def _warnings(
     found: Information, symmetrized: Average | None, lower: Average, upper: Average
 ) -> list[Warned]:
     out = []
-    if lower.value - upper.value > CROSSING_Z * math.hypot(lower.se, upper.se):
+    most = students(CROSSING_Z, min(lower.num_datasets, upper.num_datasets))
+    if lower.value - upper.value > most * math.hypot(lower.se, upper.se):
         out.append(BOUNDS_CROSS(lower=lower.value, upper=upper.value))
     ceiling = math.log(lower.num_datasets)
     if lower.value > ceiling - CEILING_NATS:
@@ -286,13 +288,15 @@ def _warnings(
     total = found.contrast.symmetrized
     if symmetrized is not None:
         error = math.hypot(total.se, symmetrized.se)
-        if abs(total.value - symmetrized.value) > IDENTITY_Z * error + 1e-9:
+        most = students(IDENTITY_Z, min(total.num_datasets, symmetrized.num_datasets))
+        if abs(total.value - symmetrized.value) > most * error + 1e-9:
             gaps = {"pairs": total.value, "pairs_se": total.se}
             gaps |= {"replaced": symmetrized.value, "replaced_se": symmetrized.se}
             out.append(IDENTITY_BROKEN(**gaps))
     gap = found.normalizer_gap
     allowed = found.normalizer_gap_limit + NEGLIGIBLE_GAP * abs(lower.value)
-    if gap is not None and abs(gap.value) > NORMALIZER_Z * gap.se + allowed:
+    most = students(NORMALIZER_Z, gap.num_datasets if gap is not None else 0)
+    if gap is not None and abs(gap.value) > most * gap.se + allowed:
         limit = found.normalizer_gap_limit
         out.append(NORMALIZERS_DISAGREE(gap=gap.value, se=gap.se, limit=limit))
     if found.poor_overlap > POOR_OVERLAP_SHARE:

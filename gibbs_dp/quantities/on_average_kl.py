@@ -16,7 +16,7 @@ from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec, Tuned
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
-from gibbs_dp.estimators import average, mean_interval
+from gibbs_dp.estimators import Average, average, mean_interval, students
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities import known_means
 from gibbs_dp.quantities.kl_estimators import (
@@ -42,7 +42,7 @@ from gibbs_dp.results.table import Column, Style
 # Where an on-average KL cannot be believed.
 
 # Two routes to one number that differ by more than this many standard errors: of 16 gammas, a
-# false alarm once in a thousand audits.
+# false alarm once in a thousand audits. Of few datasets it takes more of them (`students`).
 DISAGREEMENT_Z = 4.0
 # Of the longer side of the interval, over 1.96 standard errors: by a quarter longer, these cover
 # some 93% (lognormal data at 128 datasets: 88%, and the interval 93%).
@@ -127,12 +127,22 @@ class KLRow(NamedTuple):
     ghost: float
     ghost_se: float
     apart_se: float = math.nan
+    most_apart: float = DISAGREEMENT_Z  # standard errors
 
     @classmethod
     def of(cls, row: Row) -> KLRow:
         """Take them from a row; NaN where there is no second route."""
         names = ("", "_se", "_low", "_high", "_ghost", "_ghost_se")
         return cls(*(row.get(f"on_average_kl{name}", math.nan) for name in names))
+
+
+def routes_apart(
+    values: Float[np.ndarray, " datasets"], ghost: Float[np.ndarray, " datasets"]
+) -> tuple[Average, float]:
+    """Return the difference of two routes, and of how many errors it is flagged."""
+    gaps = np.asarray(values - ghost)
+    gap = average(gaps, np.isfinite(gaps))
+    return gap, students(DISAGREEMENT_Z, gap.num_datasets)
 
 
 def kl_warnings(
@@ -147,7 +157,7 @@ def kl_warnings(
             RARE_EXAMPLES(share=tails.lost, holding=tails.num_holding, total=tails.num_datasets)
         )
     # Over the same datasets, whose examples move both routes: their errors are not independent.
-    if abs(row.value - row.ghost) > DISAGREEMENT_Z * row.apart_se:
+    if abs(row.value - row.ghost) > row.most_apart * row.apart_se:
         z, why = abs(row.value - row.ghost) / row.apart_se, _why(row, estimator)
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
@@ -381,9 +391,9 @@ class OnAverageKL(LeadingQuantity):
         all_values = result.summary.values.on_average_kl
         ghost = result.only_believed(_BY_NAME[Ghost.name].value_of(all_values.ghost))
         found = mean_interval(values[np.isfinite(values)])
-        apart = values - ghost
+        gap, most = routes_apart(values, ghost)
         seen = KLRow.of(row)._replace(
-            low=found.low, high=found.high, apart_se=average(apart, np.isfinite(apart)).se
+            low=found.low, high=found.high, apart_se=gap.se, most_apart=most
         )
         # A KL is at least 0. Where the estimate is not, its interval stays around it.
         low = max(found.low, 0.0) if seen.value > 0 else found.low

@@ -67,6 +67,7 @@ class Pooled(NamedTuple):
     ess_min: float  # effective draws per dataset in the worst coordinate
     drift_z: float  # largest absolute z-score of first-half minus second-half means
     drift_size: float  # the same drift in posterior standard deviations
+    num_datasets: int = 1
 
 
 def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
@@ -92,6 +93,7 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
         ess_min=float(min(ess.min(), num_chains * num_samples)),
         drift_z=float(np.abs(drift.mean(axis=0) / error).max()),
         drift_size=float(np.abs(drift.mean(axis=0) / scale).max()),
+        num_datasets=drift.shape[0],
     )
 
 
