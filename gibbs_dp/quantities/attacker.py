@@ -444,7 +444,7 @@ def _pooled(
     size = EPSILONS.size
     tails = np.concatenate([loss.above, loss.excess], axis=1)[is_good]
     found[is_good] = linearized(
-        lambda mean: float(function(Roc(EPSILONS, mean[:size], mean[size:]))), tails
+        lambda means: function(Roc(EPSILONS, means[:, :size], means[:, size:])), tails
     )
     return found
 
@@ -464,17 +464,16 @@ def _at_rates(
     if count < 2:
         return found
     above, excess = loss.above[is_good], loss.excess[is_good]
-
-    def roc(chosen: Any) -> Roc:
-        return Roc(EPSILONS, above[chosen].mean(axis=0), excess[chosen].mean(axis=0))
-
     own = (excess - np.expm1(EPSILONS) * (above - excess)).T
     group = np.arange(count) % min(count, MOST_LEFT_OUT)
-    without = np.array([roc(group != g).curve(rates) for g in range(group.max() + 1)])
+    kept = group != np.arange(group.max() + 1)[:, None]
+    shares = kept / kept.sum(axis=1, keepdims=True)
+    without = Roc(EPSILONS, shares @ above, shares @ excess).curve(rates)
     # As few groups as these need Student's quantile.
     longer = float(special.stdtrit(len(without) - 1, 0.975) / special.ndtri(0.975))
     errors = longer * without.std(axis=0) * np.sqrt(len(without) - 1)
-    for row, value, best, se in zip(found, *roc(slice(None)).best(rates), errors, strict=True):
+    whole = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0))
+    for row, value, best, se in zip(found, *whole.best(rates), errors, strict=True):
         place = np.interp(max(float(best), 0.0), EPSILONS, np.arange(EPSILONS.size))
         left = min(int(place), EPSILONS.size - 2)
         there = own[left] + (place - left) * (own[left + 1] - own[left])

@@ -42,6 +42,22 @@ def test_area_between_few_thresholds(mu):
     assert off[1] < off[0] / 8
 
 
+def test_several_curves_are_read_as_each_alone():
+    one = [gaussian_roc(mu) for mu in (0.3, 1.0, 40.0)]
+    several = Roc(EPSILONS, *(np.stack([getattr(r, f) for r in one]) for f in ("above", "excess")))
+    rates = np.array([0.0, 1e-12, 0.01, 0.5, 1.0])
+    for read in (
+        lambda r: r.profile(np.array([0.0, 0.3, 50.0])),
+        lambda r: r.profile(0.3),
+        lambda r: r.curve(rates),
+        lambda r: r.best(rates)[1],
+        lambda r: r.auc(),
+    ):
+        np.testing.assert_allclose(read(several), [read(r) for r in one], rtol=1e-12)
+    values = linearized(lambda means: means.max(axis=1), np.ones((3, 2)))
+    np.testing.assert_array_equal(values, np.ones(3))  # nothing moves
+
+
 def test_ends():
     roc = gaussian_roc(1.0)
     np.testing.assert_allclose(roc.curve(np.array([0.0, 1.0])), [0.0, 1.0], atol=1e-3)
@@ -94,7 +110,7 @@ def test_errors_of_functions_of_means():
     covered = []
     for _ in range(400):
         x = rng.normal([2.0, 4.0], [1.0, 0.5], size=(200, 2))
-        values = linearized(lambda mean: float(mean[0] / mean[1]), x)
+        values = linearized(lambda means: means[:, 0] / means[:, 1], x)
         se = values.std(ddof=1) / np.sqrt(200)
         covered.append(abs(values.mean() - 0.5) < 1.96 * se)
     assert 0.91 < np.mean(covered) < 0.985  # four binomial errors
