@@ -138,7 +138,8 @@ def linearized(
 ) -> Float[np.ndarray, " datasets"]:
     """Numbers of datasets whose mean is a function of the datasets' means (the delta method).
 
-    Their standard error is that of the function, to first order. It takes many means at once.
+    Their standard error is that of the function, to first order. The function is called once, on
+    many means.
     """
     values = np.asarray(values, np.float64)
     mean = values.mean(axis=0)

@@ -139,7 +139,7 @@ class KLRow(NamedTuple):
 def routes_apart(
     values: Float[np.ndarray, " datasets"], ghost: Float[np.ndarray, " datasets"]
 ) -> tuple[Average, float]:
-    """Return the difference of two routes, and of how many errors it is flagged."""
+    """Return the difference of two routes, and above how many of its errors it is flagged."""
     gaps = np.asarray(values - ghost)
     gap = average(gaps, np.isfinite(gaps))
     return gap, students(DISAGREEMENT_Z, gap.num_datasets)

@@ -67,7 +67,7 @@ class Pooled(NamedTuple):
     ess_min: float  # effective draws per dataset in the worst coordinate
     drift_z: float  # largest absolute z-score of first-half minus second-half means
     drift_size: float  # the same drift in posterior standard deviations
-    num_datasets: int = 1
+    num_datasets: int = 1  # pooled: of few, a drift is clear from more standard errors on
 
 
 def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
