@@ -9,6 +9,7 @@ from .attacks import epsilon_shown as epsilon_shown
 from .beta_bernoulli import BetaBernoulli as BetaBernoulli
 from .chain import chain_guarantee as chain_guarantee
 from .chain_calibration import calibrate_chain as calibrate_chain
+from .chain_calibration import calibrate_minibatch_chain as calibrate_minibatch_chain
 from .charge import ReleaseError as ReleaseError
 from .columns import Date as Date
 from .columns import Levels as Levels

@@ -1,7 +1,8 @@
-"""Step size, steps and gamma of the most accurate private ULA run at a privacy target."""
+"""Step size, steps and gamma of a private Langevin run at a privacy target, from public facts."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,12 +23,14 @@ from gibbs_dp.privacy.chain import (
     chain_guarantee,
     last_iterate_gdp,
     set_of,
+    subsampled_epsilon,
 )
 from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, meaningful_epsilon
 from gibbs_dp.results.table import block
-from gibbs_dp.sampling.kernels import ULA
+from gibbs_dp.sampling.kernels import SGLD, ULA
+from gibbs_dp.sampling.kernels.gradients import ClipBy
 from gibbs_dp.sampling.unadjusted import in_theta, project, require_langevin, theta_prior_gradient
 
 # How far the last iterate of a Langevin chain may be from the best small parameter: bounds.
@@ -120,11 +123,11 @@ Accuracy = Callable[[ULA, float], float]
 
 @dataclass(frozen=True)
 class ChainCalibration:
-    """Settings of a private ULA run."""
+    """Settings of a private run; ``inaccuracy`` is None where nothing is known of it."""
 
-    kernel: ULA
+    kernel: ULA | SGLD
     gamma: float
-    inaccuracy: float
+    inaccuracy: float | None
     guarantee: Guarantee
 
     def __repr__(self) -> str:
@@ -134,7 +137,8 @@ class ChainCalibration:
         return block(self._head(), self.guarantee._repr_html_())
 
     def _head(self) -> str:
-        return f"gamma={self.gamma:.10g}, {self.kernel!r}, inaccuracy {self.inaccuracy:.4g}"
+        known = "" if self.inaccuracy is None else f", inaccuracy {self.inaccuracy:.4g}"
+        return f"gamma={self.gamma:.10g}, {self.kernel!r}{known}"
 
 
 def calibrate_chain(
@@ -259,19 +263,40 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     return mu
 
 
-def _require_theorem(found: ChainConstants, diameter: float | None) -> None:
-    is_bounded = diameter is not None and math.isfinite(diameter)
-    if is_bounded and not (found.strong_convexity >= 0 and math.isfinite(found.smoothness)):
-        raise ValueError(
+def has_last_iterate_theorem(
+    posterior: GibbsPosterior, *, n: int, adjacency: Adjacency, domain: Domain
+) -> bool:
+    """Tell whether the potential of a chain without a clip is one that `calibrate_chain` covers."""
+    found = chain_constants(
+        posterior, gamma=1.0, clip=None, n=n, adjacency=adjacency, domain=domain
+    )
+    return _lacking(found, set_of(posterior)) is None
+
+
+def _lacking(found: ChainConstants, diameter: float | None) -> str | None:
+    """Say what a potential lacks; None where a theorem covers it."""
+    is_smooth, convexity = math.isfinite(found.smoothness), found.strong_convexity
+    if diameter is not None and math.isfinite(diameter):
+        if convexity >= 0 and is_smooth:
+            return None
+        return (
             "posterior: the chain's potential is not known to be convex and smooth; use a convex "
             "loss with a finite smoothness constant on the domain, and a flat, uniform, Gaussian "
-            "or truncated Gaussian prior."
+            "or truncated Gaussian prior, or calibrate_minibatch_chain."
         )
-    if not is_bounded and not (found.strong_convexity > 0 and math.isfinite(found.smoothness)):
-        raise ValueError(
-            "posterior: the chain's potential is not known to be strongly convex and smooth; use a "
-            "Gaussian prior and a convex loss with a finite smoothness constant on the domain."
-        )
+    if convexity > 0 and is_smooth:
+        return None
+    return (
+        "posterior: the chain's potential is not known to be strongly convex and smooth; use a "
+        "Gaussian prior and a convex loss with a finite smoothness constant on the domain, or "
+        "calibrate_minibatch_chain."
+    )
+
+
+def _require_theorem(found: ChainConstants, diameter: float | None) -> None:
+    lacking = _lacking(found, diameter)
+    if lacking is not None:
+        raise ValueError(lacking)
     if math.isinf(found.gradient_sensitivity):
         raise ValueError(
             "clip: the gradients of the loss are not bounded on the domain; give clip=... or a "
@@ -344,3 +369,143 @@ def _default_accuracy(
         radius=radius,
     )
     return lambda kernel, gamma: excess_loss_bound(constants(gamma), kernel, gamma, accounts)
+
+
+# A chain on minibatches, for networks: the accountant asks for no more than a clip.
+
+MOST_ROWS, LARGEST_RATE, NUM_EPOCHS = 256, 0.1, 30
+# Of the prior's scale: what the noise of a whole run, without any data, moves a parameter by.
+SHARE_OF_SCALE = 0.5
+# Between logs of noise multipliers: to what the least is found; beyond, no budget has any use.
+LOG_NOISE_STEP, MOST_LOG_NOISE = 1e-4, 20.0
+
+
+def calibrate_minibatch_chain(
+    posterior: GibbsPosterior,
+    *,
+    epsilon: float,
+    delta: float,
+    n: int,
+    adjacency: Adjacency,
+    sampling_rate: float | None = None,
+    num_steps: int | None = None,
+    clip: float = 1.0,
+    clip_by: ClipBy = "example",
+    step_size: float | None = None,
+) -> ChainCalibration:
+    """Choose an SGLD run that is ``(epsilon, delta)``-DP, by a rule that asks for no data.
+
+    For networks, and for any other loss: nothing but the clip bounds what an example does. With
+    ``K`` steps at rate ``q`` the accountant gives the noise multiplier ``sigma`` that spends the
+    budget; the step size is ``h = s^2 / 8K`` with ``s`` the prior's (smallest) scale, so that the
+    noise of the whole run, ``sqrt(2 h K)`` a parameter, is half of what the prior allows; and
+    ``gamma = q sqrt(2 / h) / (clip sigma)`` makes the chain's own noise that of the accountant. As
+    DP-SGD that is a learning rate of ``h gamma n`` on the mean gradient.
+
+    The rule is no theorem; how it compares with steps chosen in hindsight is measured on the page
+    of own posteriors. Choose settings of your own on public data, never on the private ones.
+
+    Parameters
+    ----------
+    posterior
+        A per-example loss and a prior on all of Euclidean space, a box or a ball.
+    epsilon, delta
+        Target, ``epsilon > 0`` and ``delta`` in ``(0, 1)``, of all states of the run together.
+    n
+        Number of examples; under add/remove, the most that there may be.
+    adjacency
+        Which datasets count as neighbours.
+    sampling_rate
+        Probability of an example to be in a step's minibatch. By default 0.1, or less, so that
+        some 256 of ``n`` are.
+    num_steps
+        Steps of the run. By default as many as look at every example 30 times.
+    clip, clip_by
+        As in `gibbs_dp.SGLD`; 1 as in De et al. (2022). Gradients that are all longer make a chain
+        in which the clip cancels.
+    step_size
+        ``h``, in place of the rule's.
+
+    Returns
+    -------
+    ChainCalibration
+        Kernel, gamma and the guarantee of one run, for ``ChainDraw(kernel, gamma, thinning)``.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range, or the prior has no scale and ``step_size`` is not given.
+
+    Examples
+    --------
+    >>> import numpyro.distributions as dist, gibbs_dp as gdp
+    >>> p = gdp.GibbsPosterior(lambda w, z: jnp.tanh(w) * z, dist.Normal(0.0, 1.0))
+    >>> found = calibrate_minibatch_chain(p, epsilon=3.0, delta=1e-5, n=1000,
+    ...                                   adjacency="add-remove")
+    >>> found.kernel.sampling_rate, found.kernel.num_steps, found.kernel.step_size
+    (0.1, 300, 0.0004166666666666667)
+    >>> 2.99 < found.guarantee.epsilon <= 3.0
+    True
+    """
+    meaningful_epsilon(epsilon)
+    checks.unit_interval("delta", delta, open_left=True)
+    checks.count("n", n)
+    checks.positive("clip", clip)
+    require_langevin(posterior)
+    checks.adjacency(adjacency)
+    rate = min(LARGEST_RATE, MOST_ROWS / n) if sampling_rate is None else sampling_rate
+    checks.positive("sampling_rate", rate)
+    steps = math.ceil(NUM_EPOCHS / rate) if num_steps is None else num_steps
+    size = _step_by_scale(posterior, steps) if step_size is None else step_size
+    kernel = SGLD(size, steps, clip, sampling_rate=rate, clip_by=clip_by)
+    noise = _least_noise(rate, kernel.plain_form().num_steps, epsilon, delta, adjacency)
+    gamma = rate * math.sqrt(2 / size) / (clip * noise)
+    guarantee = chain_guarantee(
+        posterior, kernel, gamma=gamma, n=n, adjacency=adjacency, domain=None, delta=delta
+    )
+    return ChainCalibration(kernel, gamma, None, guarantee)
+
+
+def _step_by_scale(posterior: GibbsPosterior, num_steps: int) -> float:
+    """Return the rule's step size for a run of this length."""
+    precision = posterior.prior.curvature()[1]
+    if not 0 < precision < math.inf:
+        raise ValueError(
+            "step_size: the rule takes it from the scale of a Gaussian prior, and this prior has "
+            "none; give step_size, or a prior such as gibbs_dp.priors.normal_like(params)."
+        )
+    return SHARE_OF_SCALE**2 / (2 * precision * checks.count("num_steps", num_steps))
+
+
+@functools.lru_cache(maxsize=64)
+def _least_noise(
+    rate: float, num_steps: int, epsilon: float, delta: float, adjacency: Adjacency
+) -> float:
+    """Smallest noise multiplier that spends no more than ``epsilon``, to a ten-thousandth."""
+
+    @functools.cache
+    def excess(log_noise: float) -> float:
+        try:
+            spent = subsampled_epsilon(
+                math.exp(log_noise), rate, num_steps=num_steps, delta=delta, adjacency=adjacency
+            )
+        except ValueError:  # more than the accountant counts
+            return MOST_LOG_NOISE
+        return math.log(max(spent, 1e-300) / epsilon)
+
+    # Where a Gaussian mechanism of this total, without its rare steps, would be.
+    high = math.log(max(rate * math.sqrt(2 * num_steps * math.log(1 / delta)) / epsilon, 0.5))
+    while excess(high) > 0:
+        high += 0.5
+        if high > MOST_LOG_NOISE:
+            raise ValueError(
+                f"epsilon: no noise spends as little as {epsilon:g} in {num_steps:,} steps, as far "
+                "as the accountant can tell; raise epsilon or lower num_steps."
+            )
+    low = high - 0.25
+    while excess(low) <= 0:
+        low, high = low - 0.25, low
+    found = float(brentq(excess, low, high, xtol=LOG_NOISE_STEP, rtol=1e-12))
+    while excess(found) > 0:
+        found += LOG_NOISE_STEP
+    return math.exp(found)

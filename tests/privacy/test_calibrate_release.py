@@ -1,14 +1,22 @@
 """Calibration inverts the accountant, and a private run beats a grid of its rivals."""
 
 import itertools
+import math
 
+import dp_accounting
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
-from gibbs_dp.privacy import account, calibrate_chain, chain_guarantee
+from gibbs_dp.privacy import (
+    ChainDraw,
+    account,
+    calibrate_chain,
+    calibrate_minibatch_chain,
+    chain_guarantee,
+)
 from gibbs_dp.privacy.calibrate import Target
 from gibbs_dp.sampling.unadjusted import run_langevin
 
@@ -169,3 +177,128 @@ def test_chain_refusals():
         )
     with pytest.raises(ValueError, match="epsilon must be positive"):
         calibrate_chain(CONVEX, epsilon=-1.0, delta=1e-6, **RUN)
+
+
+# -- a private run on minibatches ------------------------------------------------------------
+
+
+def wave(theta, z):
+    """Neither convex nor Lipschitz, as far as anybody has declared."""
+    return jnp.sum(jnp.sin(3.0 * theta) * z)
+
+
+NETWORK = gdp.GibbsPosterior(wave, dist.Normal(jnp.zeros(3), 1.0))
+BUDGET = {"epsilon": 2.0, "delta": 1e-5, "n": 1000, "adjacency": "add-remove"}
+
+
+def noise_of(found):
+    """Noise multiplier of a run: its steps' noise over what one clipped gradient moves them."""
+    h, kernel = found.kernel.step_size, found.kernel
+    return math.sqrt(2 * h) / (h * found.gamma * kernel.clip / kernel.sampling_rate)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("settings", [{}, {"clip": 0.3, "sampling_rate": 0.02, "num_steps": 500}])
+def test_a_run_on_minibatches_spends_its_budget(adjacency, settings):
+    """By dp-accounting's accountant of events; its moments say no less, and a little more."""
+    found = calibrate_minibatch_chain(NETWORK, **(BUDGET | {"adjacency": adjacency} | settings))
+    assert 1.99 < found.guarantee.epsilon <= 2.0
+    kernel = found.kernel
+    relations = dp_accounting.NeighboringRelation
+    if adjacency == "replace-one":
+        accountants = {dp_accounting.pld.PLDAccountant(relations.REPLACE_ONE): (1.98, 2.01)}
+    else:
+        accountants = {
+            dp_accounting.pld.PLDAccountant(relations.ADD_OR_REMOVE_ONE): (1.98, 2.01),
+            dp_accounting.rdp.RdpAccountant(): (2.0, 2.6),
+        }
+    noise = dp_accounting.GaussianDpEvent(noise_of(found))
+    for accountant, (least, most) in accountants.items():
+        step = dp_accounting.PoissonSampledDpEvent(kernel.sampling_rate, noise)
+        accountant.compose(step, kernel.num_steps)
+        assert least < accountant.get_epsilon(1e-5) < most
+    # Known-wrong: 1% less noise.
+    promise = chain_guarantee(
+        NETWORK, kernel, gamma=1.01 * found.gamma, n=1000, adjacency=adjacency, domain=None,
+        delta=1e-5,
+    )  # fmt: skip
+    assert promise.epsilon > 2.0
+
+
+def test_the_noise_of_a_run_is_half_of_the_prior_scale():
+    """Without data a coordinate ends ``s sqrt(1 - e^-1/4) = 0.470 s`` from zero, 1,500 times."""
+    scale = 0.2
+    flat = gdp.GibbsPosterior(lambda theta, z: 0.0 * theta[0], dist.Normal(jnp.zeros(3), scale))
+    found = calibrate_minibatch_chain(flat, **(BUDGET | {"epsilon": 1.0}))
+    assert found.kernel.num_steps == 300
+    ends = np.asarray(
+        run_langevin(
+            flat, jnp.zeros(4), gamma=found.gamma, kernel=found.kernel, num_draws=500, key=0
+        )
+    )
+    # A standard error is 1.8%; four of them, a false alarm in 16,000.
+    assert np.std(ends) == pytest.approx(scale * math.sqrt(-math.expm1(-0.25)), rel=0.075)
+
+
+def test_the_step_is_for_the_smallest_scale_and_one_of_your_own_is_kept():
+    layers = {"in": jnp.zeros((2, 3)), "out": jnp.zeros(3)}
+    prior = gdp.priors.normal_like(layers, {"in": 0.1, "out": 2.0})
+    posterior = gdp.GibbsPosterior(lambda w, z: jnp.sum(w["in"]) * z, prior)
+    found = calibrate_minibatch_chain(posterior, **BUDGET, num_steps=50)
+    assert found.kernel.step_size == pytest.approx(0.1**2 / (8 * 50))
+    own = calibrate_minibatch_chain(posterior, **BUDGET, num_steps=50, step_size=1e-3)
+    assert own.kernel.step_size == 1e-3
+    assert noise_of(own) == pytest.approx(noise_of(found))
+    few = calibrate_minibatch_chain(posterior, **(BUDGET | {"n": 10**6}), step_size=1e-3)
+    assert few.kernel.sampling_rate == 256 / 10**6
+    assert few.kernel.num_steps == math.ceil(30 * 10**6 / 256)
+
+
+MINIBATCH_REFUSED = {
+    "no scale": ({"posterior": BOUNDED}, "step_size: the rule takes it from the scale"),
+    "rate": ({"sampling_rate": 0.0}, "sampling_rate must be positive"),
+    "large rate": ({"sampling_rate": 1.5}, r"SGLD\(sampling_rate\) must be in"),
+    "clip": ({"clip": 0.0}, "clip must be positive"),
+    "steps": ({"num_steps": 0}, "num_steps must be at least 1"),
+    "steps, own size": ({"num_steps": 0, "step_size": 0.1}, r"SGLD\(num_steps\)"),
+    "n": ({"n": 0}, "n must be at least 1"),
+    "delta": ({"delta": 0.0}, "delta must lie in"),
+    "epsilon": ({"epsilon": 0.0}, "epsilon must be positive"),
+    "too small": ({"epsilon": 1e-6, "delta": 1e-12}, "epsilon: no noise spends as little"),
+}
+
+
+@pytest.mark.parametrize("case", MINIBATCH_REFUSED)
+def test_refusals_of_a_run_on_minibatches(case):
+    change, message = MINIBATCH_REFUSED[case]
+    with pytest.raises(ValueError, match=message) as error:
+        calibrate_minibatch_chain(**({"posterior": NETWORK} | BUDGET | change))
+    assert "\n" not in str(error.value)
+
+
+def test_a_release_finds_the_run_that_its_budget_allows(tmp_path):
+    """On minibatches where no theorem covers the last iterate, or several states are released."""
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="add-remove", epsilon=20.0, delta=1e-3)
+    given = {
+        "n": 60,
+        "domain": UNIT,
+        "adjacency": "add-remove",
+        "ledger": ledger,
+        "epsilon": 3.0,
+        "delta": 1e-5,
+        "accept": "float-arithmetic",
+    }
+    rows = np.full(50, 0.5), (np.full((50, 2), 0.5), np.arange(50) % 2)
+    one = gdp.release(NETWORK, rows[0], method=ChainDraw(), **given)
+    assert "Poisson samples of rate 0.1" in one.guarantee.assumptions[0]
+    several = gdp.release(NETWORK, rows[0], method=ChainDraw(thinning=20), num_draws=5, **given)
+    assert several.theta.shape == (5, 3)
+    for out in (one, several):
+        assert 2.98 < out.guarantee.epsilon <= 3.0
+    assert "4 before it, 20 steps apart" in several.guarantee.assumptions[0]
+    convex = gdp.release(CONVEX, rows[1], method=ChainDraw(), **given)
+    assert "last iterate" in convex.guarantee.assumptions[0]
+    states = gdp.release(CONVEX, rows[1], method=ChainDraw(thinning=20), num_draws=2, **given)
+    assert "Poisson samples" in states.guarantee.assumptions[0]
+    with pytest.raises(ValueError, match="num_draws: epsilon calibrates one run"):
+        gdp.release(NETWORK, rows[0], method=ChainDraw(), num_draws=2, **given)

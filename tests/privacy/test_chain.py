@@ -586,19 +586,6 @@ def test_states_of_one_chain_are_released_and_charged_once(tmp_path):
     assert len(np.unique(np.asarray(out.theta), axis=0)) == 5
     given = {"gamma": 4.0, "n": 40, "adjacency": "add-remove", "domain": UNIT, "delta": 1e-5}
     assert out.guarantee.epsilon == chain_guarantee(LOGISTIC, SUBSAMPLED, **given).epsilon
-    other = gdp.Ledger.create(tmp_path / "m", adjacency="replace-one", epsilon=9.0, delta=1e-3)
-    with pytest.raises(ValueError, match="give ChainDraw kernel and gamma"):
-        gdp.release(
-            LOGISTIC,
-            (np.ones((30, 2)), np.arange(30) % 2),
-            domain=UNIT,
-            adjacency="replace-one",
-            ledger=other,
-            epsilon=1.0,
-            delta=1e-5,
-            method=ChainDraw(thinning=10),
-            accept="float-arithmetic",
-        )
 
 
 @pytest.mark.parametrize("clip_by", ["example", "array"])

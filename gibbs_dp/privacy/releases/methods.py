@@ -16,7 +16,12 @@ from gibbs_dp.information.bounds import approximate_draw
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.calibrate import Target
 from gibbs_dp.privacy.chain import chain_guarantee
-from gibbs_dp.privacy.chain_calibration import calibrate_chain
+from gibbs_dp.privacy.chain_calibration import (
+    ChainCalibration,
+    calibrate_chain,
+    calibrate_minibatch_chain,
+    has_last_iterate_theorem,
+)
 from gibbs_dp.privacy.guarantee import Guarantee
 from gibbs_dp.privacy.releases.arguments import (
     MOST,
@@ -169,7 +174,9 @@ class ChainDraw(ReleaseMethod):
     """The last iterates of Langevin chains, or of one; no draw is assumed to be exact.
 
     By default `calibrate_chain` finds a single ULA run that meets the target, ``epsilon`` and
-    ``delta``. Otherwise the chain to run, and ``delta`` alone, at which its guarantee is stated.
+    ``delta``; with ``thinning``, or where no theorem covers the last iterate (networks),
+    `calibrate_minibatch_chain` an SGLD run. Otherwise the chain to run, and ``delta`` alone, at
+    which its guarantee is stated.
     Start at zero, full batch (or Poisson minibatches), no preconditioner, each step projected where
     the prior is on a box or a ball: the form that the theorems cover.
 
@@ -224,29 +231,27 @@ class ChainDraw(ReleaseMethod):
                 "target: a chain has (epsilon, delta)-DP; give epsilon and delta, or ChainDraw its "
                 "kernel and gamma, and delta alone."
             )
-        shared: Any = {
-            "n": request.n,
-            "adjacency": request.adjacency,
-            "domain": request.domain,
-            "delta": request.asked["delta"],
-        }
-        kernel, gamma = self.kernel, self.gamma
+        kernel, gamma, guarantee = self.kernel, self.gamma, None
         if kernel is None or gamma is None:
-            if num_draws != 1 or self.thinning is not None:
+            if num_draws != 1 and self.thinning is None:
                 raise ValueError(
-                    "num_draws: epsilon calibrates one run for its last state; give ChainDraw "
-                    "kernel and gamma for more."
+                    "num_draws: epsilon calibrates one run; give ChainDraw thinning, for several "
+                    "of its states, or kernel and gamma."
                 )
-            found = calibrate_chain(posterior, epsilon=request.asked["epsilon"], **shared)
-            kernel, gamma, guarantee = found.kernel, found.gamma, found.guarantee
-        else:
+            found = self._calibrated(request)
+            kernel, gamma = found.kernel, found.gamma
+            guarantee = found.guarantee if num_draws == 1 else None
+        if guarantee is None:
             guarantee = chain_guarantee(
                 posterior,
                 kernel,
                 gamma=gamma,
+                n=request.n,
+                adjacency=request.adjacency,
+                domain=request.domain,
+                delta=request.asked["delta"],
                 num_draws=num_draws,
                 thinning=self.thinning,
-                **shared,
             )
         thinning = self.thinning
         form, keys = plain_chains(kernel, num_draws, thinning, jax.random.key(0))
@@ -278,3 +283,12 @@ class ChainDraw(ReleaseMethod):
 
         promised = replace(guarantee, caveats=(*guarantee.caveats, TIMING_CAVEAT))
         return ReleasePlan(promised, draw, program)
+
+    def _calibrated(self, request: ReleaseRequest) -> ChainCalibration:
+        """Find the run that meets the target, by public facts alone."""
+        posterior, domain = request.posterior, request.domain
+        asked: Any = dict(request.asked)
+        facts: Any = {"n": request.n, "adjacency": request.adjacency}
+        if self.thinning is None and has_last_iterate_theorem(posterior, domain=domain, **facts):
+            return calibrate_chain(posterior, domain=domain, **facts, **asked)
+        return calibrate_minibatch_chain(posterior, **facts, **asked)
