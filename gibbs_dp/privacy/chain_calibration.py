@@ -402,8 +402,8 @@ def calibrate_minibatch_chain(
     ``gamma = q sqrt(2 / h) / (clip sigma)`` makes the chain's own noise that of the accountant. As
     DP-SGD that is a learning rate of ``h gamma n`` on the mean gradient.
 
-    The rule is no theorem; how it compares with steps chosen in hindsight is measured on the page
-    of own posteriors. Choose settings of your own on public data, never on the private ones.
+    The rule is no theorem; the page of benchmarks has it beside DP-SGD and steps that are chosen in
+    hindsight. Choose settings of your own on public data, never on the private ones.
 
     Parameters
     ----------
