@@ -107,7 +107,8 @@ def structured_losses(
     new = jnp.arange(plan.num_ghosts // size)
     old = new % (plan.n // size)  # in a circle
     variants = jax.vmap(lambda o, g: swap(train, ghosts, o, g, size))(old, new)
-    fresh = jax.tree.map(lambda a: a[None, plan.num_ghosts :], ghosts)
+    # Behind all ghosts, of which the plan may want the first alone.
+    fresh = jax.tree.map(lambda a: a[None, len(a) - plan.n :], ghosts)
     whole = jax.tree.map(lambda a: a[None], train)
 
     def losses(point: Array, datasets: PyTree) -> Array:

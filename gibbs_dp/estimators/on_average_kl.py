@@ -185,10 +185,12 @@ def direct_kl(
     half = _half_squares(x, y, weight)
     is_sum = x.shape[0] == 1
     lost = jnp.mean(_beyond(half, MOST_NATS_OF_PRODUCTS) if is_sum else out_of_reach(half))
+    first = x[..., 0]
     x, y = jnp.clip(x, -_CLIP, _CLIP), jnp.clip(y, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
-    plug_in = _mean_log1p(bounded(_all_pairs(draws)))
+    # A draw of which one loss is no number has none that is (`pair_parts`).
+    plug_in = _unless_broken(first, _mean_log1p(bounded(_all_pairs(draws))))
     if is_sum:
         return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in), lost)
     few = _each_draw(draws)
@@ -215,6 +217,11 @@ def _half_squares(
 def _beyond(half: Float[Array, "*pairs"], most: float) -> Float[Array, "*pairs"]:
     """Nats of pairs that a sum has not the range for."""
     return jnp.where(half > most, half, 0.0)
+
+
+def _unless_broken(ratios: Float[Array, "*some"], kl: Float[Array, ""]) -> Float[Array, ""]:
+    """Return NaN where log ratios are no numbers: clips and bounds make a wrong one of these."""
+    return jnp.where(jnp.all(jnp.isfinite(ratios)), kl, jnp.nan)
 
 
 def _tail(kl: Float[Array, "*pairs"], correction: Float[Array, "*pairs"]) -> Float[Array, ""]:
@@ -340,7 +347,8 @@ def direct_kl_of_pairs(
     few = slice(_JACKKNIFED[0])
     correction = _correction(excess[..., few], mean[few], weight)
     tail = _tail(plug_in[few] + correction, correction)
-    return DirectKL(jnp.mean(plug_in) + jnp.mean(correction), jnp.mean(plug_in), tail, lost)
+    plain = _unless_broken(delta[0, 0], jnp.mean(plug_in))
+    return DirectKL(plain + jnp.mean(correction), plain, tail, lost)
 
 
 # The logarithm of a mean ratio from few draws, for CPUs: one loop over pairs, all draws in it.

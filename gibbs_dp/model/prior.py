@@ -66,6 +66,23 @@ class Flat:
         return jnp.zeros_like(theta, shape=())
 
 
+def flat_if_improper(law: Any) -> Any:
+    """Return a law, or the flat measure that an improper uniform one is."""
+    base = law
+    while isinstance(base, _WRAPPERS):
+        base = base.base_dist
+    if not isinstance(base, dist.ImproperUniform):
+        return law
+    return Flat(Support(law.support, tuple(law.batch_shape + law.event_shape)))
+
+
+def _without_improper(tree: Any) -> Any:
+    """Put flat measures in place of improper uniform laws; dicts keep their order."""
+    if type(tree) is dict:
+        return {name: _without_improper(part) for name, part in tree.items()}
+    return jax.tree.map(flat_if_improper, tree, is_leaf=_is_leaf)
+
+
 def _is_leaf(x: Any) -> bool:
     return isinstance(x, (dist.Distribution, Flat)) or is_conditional(x)
 
@@ -105,7 +122,12 @@ def _support_of(leaf: Any) -> Support:
             "prior: every leaf must be a NumPyro distribution or gibbs_dp.Flat(support), "
             f"got {type(leaf).__name__}."
         )
-    if support.constraint.is_discrete or isinstance(leaf, dist.Delta):
+    if isinstance(leaf, dist.Delta):
+        raise ValueError(
+            "prior: a Delta fixes a parameter, and leaves nothing to sample; leave it out, and put "
+            "its value into the loss."
+        )
+    if support.constraint.is_discrete:
         raise ValueError(
             "prior: discrete distributions have no gradients to sample with; "
             "put finitely many hypotheses on a Grid instead."
@@ -166,6 +188,7 @@ class Prior:
     tree: Any
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tree", _without_improper(self.tree))
         leaves, treedef = jax.tree.flatten(self.tree, is_leaf=_is_leaf)
         if not leaves:
             raise ValueError("prior: it is empty; give a NumPyro distribution or gibbs_dp.Flat.")

@@ -376,8 +376,9 @@ def _default_accuracy(
 MOST_ROWS, LARGEST_RATE, NUM_EPOCHS = 256, 0.1, 30
 # Of the prior's scale: what the noise of a whole run, without any data, moves a parameter by.
 SHARE_OF_SCALE = 0.5
-# Between logs of noise multipliers: to what the least is found; beyond, no budget has any use.
-LOG_NOISE_STEP, MOST_LOG_NOISE = 1e-4, 20.0
+# Noise multipliers, of which no run has less; the step between their logarithms, to which what a
+# budget needs is found; and the largest, beyond which no budget has any use.
+LEAST_NOISE, LOG_NOISE_STEP, MOST_LOG_NOISE = 0.3, 1e-4, 20.0
 
 
 def calibrate_minibatch_chain(
@@ -397,10 +398,10 @@ def calibrate_minibatch_chain(
 
     For networks, and for any other loss: nothing but the clip bounds what an example does. With
     ``K`` steps at rate ``q`` the accountant gives the noise multiplier ``sigma`` that spends the
-    budget; the step size is ``h = s^2 / 8K`` with ``s`` the prior's (smallest) scale, so that the
-    noise of the whole run, ``sqrt(2 h K)`` a parameter, is half of what the prior allows; and
-    ``gamma = q sqrt(2 / h) / (clip sigma)`` makes the chain's own noise that of the accountant. As
-    DP-SGD that is a learning rate of ``h gamma n`` on the mean gradient.
+    budget (0.3 where less would do); the step size is ``h = s^2 / 8K`` with ``s`` the prior's
+    (smallest) scale, so that the noise of the whole run, ``sqrt(2 h K)`` a parameter, is half of
+    what the prior allows; and ``gamma = q sqrt(2 / h) / (clip sigma)`` makes the chain's own noise
+    that of the accountant. As DP-SGD that is a learning rate of ``h gamma n`` on the mean gradient.
 
     The rule is no theorem; the page of benchmarks has it beside DP-SGD and steps that are chosen in
     hindsight. Choose settings of your own on public data, never on the private ones.
@@ -502,9 +503,12 @@ def _least_noise(
                 f"epsilon: no noise spends as little as {epsilon:g} in {num_steps:,} steps, as far "
                 "as the accountant can tell; raise epsilon or lower num_steps."
             )
-    low = high - 0.25
+    least = math.log(LEAST_NOISE)
+    low = max(high - 0.25, least)
     while excess(low) <= 0:
-        low, high = low - 0.25, low
+        if low == least:
+            return LEAST_NOISE
+        low, high = max(low - 0.25, least), low
     found = float(brentq(excess, low, high, xtol=LOG_NOISE_STEP, rtol=1e-12))
     while excess(found) > 0:
         found += LOG_NOISE_STEP

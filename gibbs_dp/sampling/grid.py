@@ -308,13 +308,17 @@ class Line(Sampler):
         u, volume = _nodes(center, width, self.num_nodes, last)
         energy = _energies(potential, u)
         weight = jax.nn.softmax(volume - energy)
+        log_normalizer = jax.scipy.special.logsumexp(volume - energy)
+        # Nodes without weight, where losses may overflow: no sum must meet zero times infinity.
+        best, is_idle = jnp.argmax(weight), weight == 0
+        u, energy = (jnp.where(is_idle, a[best], a) for a in (u, energy))
         one, false = jnp.ones((1,), u.dtype), jnp.zeros((), bool)
         return ChainDraws(
             u=u[None, :, None],
             v=(u[None, :, None] - center) / width,
             weight=weight[None],
             potential=energy[None],
-            log_normalizer=jax.scipy.special.logsumexp(volume - energy),
+            log_normalizer=log_normalizer,
             log_normalizer_se=None,
             worst_ess=one[0],
             accept_prob=one,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jaxtyping import Float, PyTree
+from scipy import special
 
 from gibbs_dp._cautions import Warned
 from gibbs_dp.results.base import Remarks, Result
@@ -53,7 +54,8 @@ LEAST_DRAWS = 4
 FEW_NUMBERS, NUMBERS_AT_ONCE = 512, 2**22
 ONE_ARRAY = (["kept"], ["theta"])
 # A bias of this many sd is warned of where it is so many standard errors, of 512 numbers at most.
-BIAS_LIMIT, SURE = 0.1, 5.0
+# Of few effective draws it takes more of them: Student's quantile.
+BIAS_LIMIT, SURE, TWO_SIDED = 0.1, 5.0, 0.975
 LONGER = "raise num_warmup, thinning or num_samples, or keep what identifies the function"
 
 
@@ -133,7 +135,9 @@ class MinibatchDraws(Result):
 
         Twice the difference to draws of half the step: to leading order the bias of both is
         proportional to the step. ``mean`` and ``sd`` are in units of the number, ``mean_se`` and
-        ``sd_se`` their standard errors from effective draws. Needs ``num_halved=``.
+        ``sd_se`` their standard errors from effective draws, of which there are ``ess`` at half
+        the step: with few, errors are as much larger as Student's quantile is, and still too small
+        where chains are slow. Needs ``num_halved=``.
 
         Raises
         ------
@@ -150,7 +154,8 @@ class MinibatchDraws(Result):
     def to_dataframe(self) -> pd.DataFrame:
         """Mean, sd, 5% and 95% quantiles, effective draws and split R-hat of each kept number.
 
-        With ``num_halved=`` also `step_bias`: ``bias``, ``bias_se``, ``sd_bias``, ``sd_bias_se``.
+        With ``num_halved=`` also `step_bias`: ``bias``, ``bias_se``, ``sd_bias``, ``sd_bias_se``,
+        and the effective draws at half the step, ``bias_ess``.
         """
         import pandas as pd  # slow to import
 
@@ -162,6 +167,7 @@ class MinibatchDraws(Result):
         if self.halved is None:
             return self._columns
         titles = {"mean": "bias", "mean_se": "bias_se", "sd": "sd_bias", "sd_se": "sd_bias_se"}
+        titles["ess"] = "bias_ess"
         return self._columns | {titles[name]: found for name, found in self.step_bias.items()}
 
     @property
@@ -181,8 +187,11 @@ class MinibatchDraws(Result):
     def _largest_bias(self) -> float:
         """Largest bias in sd that chance does not explain; 0 where it may explain all."""
         bias, sd = self.step_bias, np.maximum(self._columns["sd"], np.finfo(float).tiny)
+        sure = _longer(bias["ess"], special.ndtr(SURE)) / _longer(bias["ess"], TWO_SIDED)
         found = [
-            np.where(np.abs(bias[name]) > SURE * bias[f"{name}_se"], np.abs(bias[name]) / sd, 0.0)
+            np.where(
+                np.abs(bias[name]) > SURE * sure * bias[f"{name}_se"], np.abs(bias[name]) / sd, 0.0
+            )
             for name in ("mean", "sd")
         ]
         return float(np.max(found))
@@ -286,12 +295,19 @@ def _step_bias(
     halved: Float[np.ndarray, "chains halved numbers"],
 ) -> dict[str, Float[np.ndarray, " numbers"]]:
     whole, half = _moments(values), _moments(halved)
+    longer = _longer(half["ess"], TWO_SIDED)
     return {
         "mean": 2.0 * (whole["mean"] - half["mean"]),
-        "mean_se": 2.0 * np.hypot(whole["mean_se"], half["mean_se"]),
+        "mean_se": 2.0 * np.hypot(whole["mean_se"], longer * half["mean_se"]),
         "sd": 2.0 * (whole["sd"] - half["sd"]),
-        "sd_se": 2.0 * np.hypot(whole["sd_se"], half["sd_se"]),
+        "sd_se": 2.0 * np.hypot(whole["sd_se"], longer * half["sd_se"]),
+        "ess": half["ess"],
     }
+
+
+def _longer(ess: Float[np.ndarray, " numbers"], level: float) -> Float[np.ndarray, " numbers"]:
+    """Student's quantile of so many effective draws over the normal one."""
+    return special.stdtrit(np.maximum(ess - 1.0, 1.0), level) / special.ndtri(level)
 
 
 def _moments(values: Float[np.ndarray, "chains draws numbers"]) -> dict[str, np.ndarray]:
@@ -305,6 +321,7 @@ def _moments(values: Float[np.ndarray, "chains draws numbers"]) -> dict[str, np.
             "sd": sd,
             "mean_se": of_mean["sd"] / np.sqrt(of_mean["ess"]),
             "sd_se": of_square["sd"] / np.sqrt(of_square["ess"]) / (2.0 * sd),
+            "ess": np.minimum(of_mean["ess"], of_square["ess"]),
         }
 
 

@@ -266,9 +266,10 @@ class Part:
             for into, leaf in zip(leaves_of(rows), jax.tree.leaves(kept), strict=True):
                 into[:] = np.moveaxis(leaf, 0, 1)
             if self._folder is not None:
-                file = self._opened()
-                file.seek(len(self._header) + count * self.kind.itemsize)
-                file.write(rows.view(np.uint8).data)
+                with _writing_to(self._folder):
+                    file = self._opened()
+                    file.seek(len(self._header) + count * self.kind.itemsize)
+                    file.write(rows.view(np.uint8).data)
             count += len(loss)
         self._made = count, state
         if time.monotonic() - self._written > STORE_SECONDS:
@@ -277,7 +278,8 @@ class Part:
     def publish(self) -> None:
         """Let rows count that were written, if there is a folder and some chain to go on with."""
         if self._folder is not None and self._made is not self._published and is_alive(self.state):
-            self._publish(self._folder)
+            with _writing_to(self._folder):
+                self._publish(self._folder)
         self._written = time.monotonic()
 
     def _publish(self, folder: Path) -> None:
@@ -304,11 +306,12 @@ class Part:
 
     def __enter__(self) -> Part:
         if self._folder is not None:
-            self._folder.mkdir(exist_ok=True)
-            if self._part == DRAWS:
-                self._at_end.enter_context(_locked(self._folder))
-            for left in self._folder.glob(f".{self._part}.*.part"):  # by a process that was killed
-                left.unlink()
+            with _writing_to(self._folder):
+                self._folder.mkdir(exist_ok=True)
+                if self._part == DRAWS:
+                    self._at_end.enter_context(_locked(self._folder))
+                for left in self._folder.glob(f".{self._part}.*.part"):  # of a killed process
+                    left.unlink()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -357,6 +360,20 @@ class Part:
         if not other:
             self._made = self._published = count, jax.tree.map(jnp.asarray, found.state)
         return other
+
+
+@contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    """Say which folder it is that the system refuses to write to, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # said already
+            raise
+        raise OSError(
+            f"store: cannot write to {os.fspath(folder)!r} ({error.strerror or error}); what "
+            "counts in it stays: free some room (or get permission) and run the same again."
+        ) from error
 
 
 @contextmanager

@@ -9,6 +9,10 @@ import numpyro.distributions as dist
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.pilots import first_inputs
+from gibbs_dp.engine.plan import Plan
+from gibbs_dp.engine.view import structured_losses
+from gibbs_dp.sampling.kernels.base import make_schedule
 
 RNG = np.random.default_rng(20261124)
 X = RNG.normal(size=(60, 2))
@@ -212,3 +216,48 @@ def test_a_log_likelihood_of_the_whole_dataset_is_a_structured_loss():
     )
     assert posterior.structured
     assert float(posterior.empirical_loss(jnp.array(0.5), jnp.array([0.0, 1.0]))) == 0.5
+
+
+def test_of_the_first_ghosts_alone_a_fresh_dataset_is_the_same():
+    """What an attacker looks at: fewer ghosts, and whole datasets of as many examples."""
+
+    def loss(theta, z):
+        assert len(z) == 3
+        return theta * jnp.sum(z)
+
+    posterior = gdp.GibbsPosterior(total_loss=loss, prior=dist.Normal(0.0, 1.0))
+    inputs = first_inputs(1.0, jnp.zeros(1), make_schedule((1.0, 1), 0, 0))
+    u, train, ghosts = jnp.ones((1, 2, 1)), jnp.arange(3.0), jnp.arange(10.0, 18.0)
+    plan = Plan(n=3, num_ghosts=5, group_size=1, num_chains=1, num_samples=2)
+    given = posterior, u, train, ghosts, inputs
+    every, few = (
+        structured_losses(*given, plan),
+        structured_losses(*given, plan._replace(num_ghosts=2)),
+    )
+    np.testing.assert_array_equal(every.population.ravel(), 2 * [15 + 16 + 17])
+    np.testing.assert_array_equal(few.population, every.population)
+    np.testing.assert_array_equal(few.ghost, every.ghost[..., :2])
+
+
+def own_places(num_rows, y=None):
+    with numpyro.plate("rows", num_rows):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Normal(z, 1), obs=y)
+
+
+@pytest.mark.trust
+def test_attackers_of_examples_in_their_places_see_datasets_of_their_size():
+    """The posteriors ``N(y_i / 2, 1/2)`` of one place differ by a KL of ``(y - y')^2 / 4``."""
+    posterior = gdp.GibbsPosterior.from_numpyro(own_places, args=(6, np.zeros(6)), structured=True)
+
+    def population(key, n):
+        return {"y": 2**0.5 * jax.random.normal(key, (n,))}
+
+    report = gdp.audit(
+        posterior, population, n=6, gammas=[1.0], num_datasets=64, learn=[gdp.Attacker()],
+        sampler=gdp.Chains(gdp.HMC(), num_chains=4, num_samples=32), progress=False,
+    )  # fmt: skip
+    assert report.settings["num_ghosts"] > 32  # more than an attacker looks at
+    # Of 64 datasets, false alarms: 6 in 100,000.
+    assert abs(report["on_average_kl"][0] - 1.0) < 4.6 * report["on_average_kl_se"][0]
+    assert 0.5 < report["attack_auc"][0] < 1

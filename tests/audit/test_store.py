@@ -389,3 +389,16 @@ def test_nothing_yet_to_put_together(tmp_path):
     with pytest.raises(gdp.AuditIncomplete, match=r"nothing of gamma=0.1 yet"):
         audit(store=gdp.Store(tmp_path, 4, None))
     assert block_files(tmp_path) == []
+
+
+def test_folders_that_cannot_be_a_store_are_refused_in_a_sentence(tmp_path):
+    (tmp_path / "chains").mkdir()
+    (tmp_path / "chains" / "draws.npz").write_bytes(b"")
+    with pytest.raises(ValueError, match="holds draws of sample_minibatches"):
+        audit(store=tmp_path / "chains")
+    assert [file.name for file in (tmp_path / "chains").iterdir()] == ["draws.npz"]
+    with pytest.raises(ValueError, match="the path is empty"):
+        audit(store="")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(gdp.StoreError, match=r"cannot read .*loop.* give a folder"):
+        audit(store=tmp_path / "loop")

@@ -94,6 +94,24 @@ def test_ratios_whose_squares_no_float32_holds_are_what_double_precision_says(sl
     assert np.isfinite(single[:, 2]).all()
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+@pytest.mark.parametrize("has_weight", [True, False])
+def test_a_loss_that_is_no_number_leaves_none(slopes, broken, has_weight):
+    """Clips and bounds would make one of it."""
+    train, ghost = (np.array(a) for a in linear_losses(jax.random.key(3), *slopes))
+    weight = np.array(WEIGHT)
+    if not has_weight:
+        weight[0, 1] = 0.0
+    train[0, 1, 2] = ghost[0, 1] = broken
+    train, ghost, weight = map(jnp.asarray, (train, ghost, weight))
+    for found in (
+        direct_kl(train, ghost, weight, jnp.asarray(0.3)),
+        direct_kl_of_pairs(ghost - train[..., :1], weight),
+    ):
+        assert np.isnan(found.value)
+        assert np.isnan(found.plug_in)
+
+
 def all_deltas(train, ghost):
     return 0.7 * (ghost[..., None, :] - train[..., :, None]).reshape(CHAINS, SAMPLES, -1)
 

@@ -242,6 +242,18 @@ def test_unconstrained_is_log_density_plus_log_jacobian():
     assert target.dim == u.shape[0]
 
 
+def test_improper_uniform_laws_are_flat_measures():
+    """NumPyro's, as they are and expanded, in one array and in a tree; they have no draws there."""
+    improper = dist.ImproperUniform(dist.constraints.positive, (), ())
+    for law, shape in ((improper, ()), (improper.expand([3]).to_event(1), (3,))):
+        for tree in (law, {"a": law, "b": dist.Normal()}):
+            posterior = gdp.GibbsPosterior(lambda theta, z: z, tree)
+            assert posterior.prior.is_flat
+            assert posterior.prior.supports[0].shape == shape
+            start = jax.tree.leaves(posterior.prior.initial(jax.random.key(0)))[0]
+            assert (start > 0).all()
+
+
 # -- refusals ---------------------------------------------------------------------------------
 
 
@@ -259,7 +271,7 @@ def one_clear_sentence(caught):
         ({"loss": squared, "prior": dist.Normal(), "sensitivity": lambda n: 1.0}, "`total_loss`"),
         ({"loss": squared, "prior": dist.Normal(), "location_family": True}, "`total_loss`"),
         ({"loss": squared, "prior": dist.Bernoulli(0.5)}, "discrete"),
-        ({"loss": squared, "prior": dist.Delta(0.5)}, "discrete"),
+        ({"loss": squared, "prior": dist.Delta(0.5)}, "a Delta fixes a parameter"),
         ({"loss": squared, "prior": {"a": dist.Normal(), "b": dist.Poisson(1.0)}}, "discrete"),
         ({"loss": squared, "prior": {}}, "empty"),
         ({"loss": squared, "prior": 3.0}, "float"),

@@ -254,6 +254,15 @@ def test_the_step_is_for_the_smallest_scale_and_one_of_your_own_is_kept():
     assert few.kernel.num_steps == math.ceil(30 * 10**6 / 256)
 
 
+def test_no_run_has_less_noise_than_a_third_of_a_clip():
+    """Where hardly any row is ever looked at, delta alone would allow a run without noise."""
+    found = calibrate_minibatch_chain(
+        NETWORK, **(BUDGET | {"n": 10**6}), sampling_rate=1e-6, num_steps=10
+    )
+    assert noise_of(found) == pytest.approx(0.3)
+    assert found.guarantee.epsilon < 0.1
+
+
 MINIBATCH_REFUSED = {
     "no scale": ({"posterior": BOUNDED}, "step_size: the rule takes it from the scale"),
     "rate": ({"sampling_rate": 0.0}, "sampling_rate must be positive"),

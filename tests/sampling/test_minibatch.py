@@ -363,8 +363,23 @@ def test_half_the_step_tells_the_bias_of_the_step_with_honest_errors(friction):
         assert abs(z.mean()) < 4 / 200**0.5
     # What it estimates: the bias of the step, to a fifth of it at a step as long as this one.
     assert wanted == pytest.approx(whole - PRECISION**-0.5, rel=0.2)
-    assert list(draws.to_dataframe().columns[-4:]) == ["bias", "bias_se", "sd_bias", "sd_bias_se"]
+    titles = ["bias", "bias_se", "sd_bias", "sd_bias_se", "bias_ess"]
+    assert list(draws.to_dataframe().columns[-5:]) == titles
     assert "step-bias" in names_of(draws.warnings) or friction < 1.0  # 16% there
+
+
+def test_few_draws_at_half_the_step_are_no_alarm():
+    """Of 300 numbers that are right to 1%, four draws a chain made some that were off for sure."""
+    posterior = gdp.GibbsPosterior(
+        gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(300), 2.0)
+    )
+    data = np.random.default_rng(5).normal(size=(20, 300)).astype(np.float32)
+    draws = run(
+        gdp.StochasticLangevin(0.02 / PRECISION, 1.0), data, posterior=posterior,
+        num_samples=100, num_halved=4, thinning=100, key=8,
+    )  # fmt: skip
+    assert draws.step_bias["ess"].max() <= 8
+    assert "step-bias" not in names_of(draws.warnings)
 
 
 def test_half_the_step_leaves_the_chains_as_they_were(tmp_path):

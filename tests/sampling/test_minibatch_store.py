@@ -1,5 +1,6 @@
 """Draws of chains on minibatches in folders: gone on with, opened, refused; their memory."""
 
+import errno
 import io
 import itertools
 import json
@@ -551,3 +552,12 @@ def test_tables_are_the_same_a_few_draws_at_a_time(tmp_path, monkeypatch):
     for name in frame:
         np.testing.assert_array_equal(again.loc[frame.index, name], frame[name])
     assert list(opened.warnings) == warned
+
+
+def test_what_the_system_refuses_is_said_with_the_folder(tmp_path, monkeypatch):
+    def full(self, folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(minibatch_store.Part, "_publish", full)
+    with pytest.raises(OSError, match=r"cannot write to .*run.* \(No space left .* free some room"):
+        run(store=tmp_path / "run", **SHORT)

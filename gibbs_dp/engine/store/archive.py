@@ -79,6 +79,8 @@ class Store:
             raise ValueError(
                 f"store: must be a folder's path or a gibbs_dp.Store, got {self.path!r}."
             )
+        if not os.fspath(self.path):
+            raise ValueError("store: the path is empty; give a folder's name, or None.")
         count = positive_count("num_processes", self.num_processes)
         if self.process_id is not None:
             positive_count("process_id", self.process_id, least=0)

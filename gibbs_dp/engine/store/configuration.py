@@ -133,6 +133,9 @@ def _name(function: Any) -> str:
 # Opening a store: a new one is made, one of another configuration is refused.
 
 
+DRAWS = "draws.npz"  # by it a run of chains on minibatches is known
+
+
 def as_store(store: Store | str | os.PathLike[str]) -> Store:
     """Turn a path into a store of one process; pass stores through."""
     return store if isinstance(store, Store) else Store(store)
@@ -145,6 +148,11 @@ def stored_configuration(store: Store) -> dict[str, Any] | None:
         found = io.parse_json(path.read_text(), dict)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise StoreError(
+            f"store: cannot read {os.fspath(store.path)!r} ({error.strerror or error}); give a "
+            "folder that you may read and write."
+        ) from error
     except ValueError:
         found = {}
     if "format" not in found:
@@ -161,6 +169,11 @@ def open_archive(store: Store, make: Callable[[], dict[str, Any]]) -> Archive:
     configuration = json.loads(json.dumps(make()))
     if held is None:
         path = Path(store.path) / CONFIGURATION
+        if (path.parent / DRAWS).is_file():
+            raise ValueError(
+                f"store: {os.fspath(store.path)!r} holds draws of sample_minibatches, which would "
+                "refuse it from then on; give another folder."
+            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with io.atomic_write(path, is_first_kept=True) as temporary:

@@ -14,8 +14,7 @@ from numpyro import handlers
 from numpyro.distributions.distribution import Unit
 from numpyro.primitives import Messenger
 
-from gibbs_dp.model.prior import Flat
-from gibbs_dp.model.supports import Support
+from gibbs_dp.model.prior import Flat, flat_if_improper
 
 Model = Callable[..., Any]
 Trace = dict[str, dict[str, Any]]
@@ -73,9 +72,9 @@ def draw(model: Model, key: PRNGKeyArray, args: tuple[Any, ...], kwargs: dict[st
     """Run the model at a draw from its prior; flat parts within (-2, 2) of unconstrained space."""
 
     def choose(site: dict[str, Any]) -> Array | None:
-        if site["type"] != "sample" or site["is_observed"] or not _is_flat(site["fn"]):
+        if site["type"] != "sample" or site["is_observed"] or not isinstance(law_of(site), Flat):
             return None
-        support = flat(site["fn"]).support
+        support = law_of(site).support
         start = jax.random.uniform(
             site["kwargs"]["rng_key"], support.unconstrained_shape, minval=-2.0, maxval=2.0
         )
@@ -168,18 +167,7 @@ def _refuse_spread(name: str, site: Observed, event_dim: int) -> None:
 
 def law_of(site: dict[str, Any]) -> dist.Distribution | Flat:
     """Return a latent site's law; an improper uniform one is a flat measure."""
-    return flat(site["fn"]) if _is_flat(site["fn"]) else site["fn"]
-
-
-def flat(law: dist.Distribution) -> Flat:
-    """Return the flat measure that an improper uniform distribution is."""
-    return Flat(Support(law.support, tuple(law.batch_shape + law.event_shape)))
-
-
-def _is_flat(law: dist.Distribution) -> bool:
-    while isinstance(law, dist.ExpandedDistribution):
-        law = law.base_dist
-    return isinstance(law, dist.ImproperUniform)
+    return flat_if_improper(site["fn"])
 
 
 def _refuse(name: str, site: dict[str, Any]) -> None:
