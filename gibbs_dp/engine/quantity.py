@@ -7,9 +7,10 @@ gamma (:class:`~gibbs_dp.engine.view.GammaResult`). Every method has a default t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -243,22 +244,36 @@ class LeadingQuantity(Quantity):
 
 # Named tuples of what quantities leave behind, by the quantities' names.
 
+_MAKING = threading.RLock()
 
-@cache
+
+def _made_once(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Cache a type: threads that ask at once, as `functools.cache` lets them, would have two."""
+    known = cache(make)
+
+    @wraps(make)
+    def kind(quantities: tuple[Quantity, ...]) -> Any:
+        with _MAKING:
+            return known(quantities)
+
+    return kind
+
+
+@_made_once
 def values_kind(quantities: tuple[Quantity, ...]) -> Any:
     """Named tuple of the quantities' ``Values``, by name."""
     fields = [(q.name, q.Values) for q in quantities if q.Values]
     return _picklable(NamedTuple("Values", fields), values_kind, quantities)
 
 
-@cache
+@_made_once
 def kept_kind(quantities: tuple[Quantity, ...]) -> Any:
     """Named tuple of the quantities' ``Kept``, by name; None where a dataset is not kept."""
     fields = [(q.name, q.Kept | None) for q in quantities if q.Kept and q.num_kept]
     return _picklable(NamedTuple("Kept", fields), kept_kind, quantities)
 
 
-@cache
+@_made_once
 def block_kind(quantities: tuple[Quantity, ...]) -> Any:
     """:class:`Block` with the fields of these quantities, for reading it back from a file."""
     kept = kept_kind(quantities)

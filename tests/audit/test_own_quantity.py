@@ -1,5 +1,8 @@
 """A quantity of the user's own: one class, and it is in rows, table, page, plot and file."""
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,6 +13,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp.engine.quantity import values_kind
 from gibbs_dp.quantities.registry import check_own_means
 
 # One program with a store and without.
@@ -224,3 +228,22 @@ def test_a_pair_s_own_key_is_none_of_its_chains():
     learn = [gdp.OnAverageKL("two-sided"), OwnKey()]
     audit_of = gaussian_mean(4), gaussian_examples(4), 20, [1.0]
     gdp.audit(*audit_of, sampler=SplitKeys(), **ASKED | {"learn": learn})
+
+
+def test_threads_that_ask_at_once_get_one_type():
+    """Two types of one name would be two trees, which do not add up; without a lock always two."""
+    interval = sys.getswitchinterval()
+    start = threading.Barrier(8)
+
+    def ask(quantities):
+        start.wait()
+        return values_kind(quantities)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for order in range(20):
+                quantities = (gdp.OnAverageKL(), gdp.Attacker(num_datasets=order + 2))
+                assert len({id(kind) for kind in pool.map(ask, [quantities] * 8)}) == 1
+    finally:
+        sys.setswitchinterval(interval)
