@@ -14,6 +14,7 @@ from xla_flags import FLAGS, quick_flags
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
 from gibbs_dp._jaxlib.compile import MAPS, make_room, share_taken
+from gibbs_dp._jaxlib.devices import key_of
 
 COUNT = """
 import jax, jax.numpy as jnp
@@ -39,6 +40,26 @@ def test_share_taken(tmp_path):
     limit.write_text("12\n")
     assert share_taken(maps, limit) == 0.25
     assert share_taken(tmp_path / "none", limit) == 0.0
+
+
+def test_of_options_those_that_this_xla_has_are_used():
+    has = ("xla_backend_optimization_level", 1)
+    assert compiling.known_of((has, ("xla_there_is_no_such_option", True))) == (has,)
+    assert compiling.known_of((has,)) == (has,)
+    assert compiling.known_of(()) == ()
+
+
+SEEDS = [0, 1, -1, 7**11, 2**31, 2**32 + 5, -(2**40), 2**63 - 1, -(2**63)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"], indirect=True)
+def test_keys_of_seeds_are_those_of_jax(dtype):
+    for seed in SEEDS:
+        found, expected = key_of(seed), jax.random.key(seed)
+        assert found.dtype == expected.dtype
+        assert (jax.random.key_data(found) == jax.random.key_data(expected)).all()
+    with jax.default_prng_impl("rbg"):
+        assert key_of(3).dtype == jax.random.key(3).dtype
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux lists a process's mappings")

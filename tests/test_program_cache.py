@@ -141,7 +141,7 @@ def test_a_check_is_passed_once_and_warns_every_time(place):
     from gibbs_dp.engine.store.configuration import CacheKey
 
     class Settings:
-        key, n, num_ghosts = jax.random.key(0), 3, 4
+        key, n, num_ghosts, posterior = jax.random.key(0), 3, 4, None
 
     identity = CacheKey.__new__(CacheKey)
     identity._settings, identity._digest = Settings, "digest"

@@ -219,22 +219,31 @@ def compiler_options(
     if backend not in ("cpu", "gpu", "cuda"):
         return None
     given = os.environ.get("XLA_FLAGS", "")
+    every: dict[str, Any] = QUICK_OPTIONS if backend == "cpu" else GPU_OPTIONS
+    known = known_of(tuple((k, v) for k, v in every.items() if k not in given))
     of_cpus = QUICK_OPTIONS if is_quick else OPTIONS
     of_gpus: dict[str, Any] = {} if is_long else GPU_OPTIONS
     wanted = of_cpus if backend == "cpu" else of_gpus
-    return {k: v for k, v in wanted.items() if k not in given and is_known(k, v)}
+    return {k: v for k, v in wanted.items() if (k, v) in known}
 
 
 @cache
-def is_known(name: str, value: int | bool) -> bool:
-    """Return True if this XLA has the option: they come and go between versions."""
+def known_of(options: tuple[tuple[str, int | bool], ...]) -> tuple[tuple[str, int | bool], ...]:
+    """Options that this XLA has: they come and go between versions.
+
+    One small program asks for all, and one for each where that fails.
+    """
+    if not options:
+        return ()
     try:
-        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+        jax.jit(lambda: 0, compiler_options=dict(options)).lower().compile()
     except jax.errors.JaxRuntimeError as error:
-        if "No such compile option" in str(error):
-            return False
-        raise
-    return True
+        if "No such compile option" not in str(error):
+            raise
+        if len(options) == 1:
+            return ()
+        return tuple(found for option in options for found in known_of((option,)))
+    return options
 
 
 # Room for compiled programs. Linux allows a process some 65,000 memory mappings. Each program that

@@ -63,8 +63,7 @@ def run(arguments: Sequence[str]) -> None:
 
 def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
     """Take all rows of a table if ``n`` is None, else draw ``n`` examples from the population."""
-    import jax
-
+    from gibbs_dp._jaxlib.devices import key_of
     from gibbs_dp.engine.datasets import drawn_in_one_program
     from gibbs_dp.model.check import positive_count
     from gibbs_dp.model.populations import Table
@@ -80,4 +79,4 @@ def one_dataset(problem: Problem, n: int | None, seed: int) -> Any:
         problem.population.check_size(n, 0)
     count = positive_count("n", problem.n if n is None else n)
     # A stream of its own: the chains use the seed itself.
-    return drawn_in_one_program(problem.population, jax.random.key(seed), 1, count, 1)[0]
+    return drawn_in_one_program(problem.population, key_of(seed), 1, count, 1)[0]

@@ -153,8 +153,6 @@ def run_sweep(
     rehearsal = background(lambda: _rehearse(settings)) if search.known is None else None
     try:
         tune_all(settings, runner, tracks, search, progress, archive)
-        if rehearsal is not None:
-            rehearsal.result()  # workers take the room that it had
         if is_tentative:
             _stop_at_modes(tracks)
         controls = settings.leading.controls(settings, [track.tuned for track in tracks])
@@ -166,6 +164,8 @@ def run_sweep(
             if controls is not None:
                 controls.make(max(track.target for track in pending))
             pending = [t for t in pending if _needs_more(runner, t, archive, is_tentative)]
+        if rehearsal is not None:
+            rehearsal.result()  # what it compiles is needed now
     except KeyboardInterrupt:
         raise SweepInterruptedError(tracks) from None
     return tracks

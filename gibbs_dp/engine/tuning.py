@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
-from gibbs_dp._jaxlib.devices import on_device, platform
+from gibbs_dp._jaxlib.devices import key_of, on_device, platform
 from gibbs_dp._jaxlib.precision import traced_exactly
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots, stream_key
 from gibbs_dp.engine.executor import background, in_room, in_threads
@@ -261,7 +261,7 @@ class OriginSearch:
 
 
 def _find_origin(settings: Settings, start: Float[Array, " dim"]) -> Origin:
-    key = stream_key(jax.random.key(0), Stream.OPTIMUM)
+    key = stream_key(key_of(0), Stream.OPTIMUM)
     found = population_optimum(
         settings.posterior,
         settings.population,

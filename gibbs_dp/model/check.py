@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
+from gibbs_dp._jaxlib.devices import key_of
 from gibbs_dp.io.files import shown
 from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import as_examples, num_examples
@@ -37,7 +38,7 @@ def as_key(key: Any) -> PRNGKeyArray:
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -(2**63) <= key < 2**63:
             raise ValueError(f"key: a seed has 64 bits, and {shown(str(key), 40)} has more.")
-        return jax.random.key(int(key))
+        return key_of(int(key))
     if isinstance(key, jax.Array):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
             return key
@@ -116,7 +117,7 @@ def check_loss(
     if not posterior.structured and not hasattr(loss, "batch"):
         first, wanted = jax.tree.map(lambda a: a[0], data), ()
 
-    theta = _initial.eval_shape(posterior, jax.random.key(0))
+    theta = _initial.eval_shape(posterior, key_of(0))
     try:
         found = _value.eval_shape(posterior, theta, first)
         if needs_gradient and found.shape == wanted:
@@ -143,7 +144,7 @@ def check_loss(
         )
     if not num_draws:
         return
-    keys = map(jax.random.key, range(num_draws))
+    keys = map(key_of, range(num_draws))
     if any(bool(_is_finite_at_a_draw(posterior, key, first)) for key in keys):
         return
     which = "a draw" if num_draws == 1 else f"each of {num_draws} draws"

@@ -23,7 +23,7 @@ from jax.extend.core import Literal
 from jaxtyping import PyTree
 
 from gibbs_dp._jaxlib import program_cache
-from gibbs_dp._jaxlib.devices import compiled_for
+from gibbs_dp._jaxlib.devices import compiled_for, key_of
 from gibbs_dp._jaxlib.jaxprs import Closed, programs
 from gibbs_dp.model.posterior import GibbsPosterior
 
@@ -79,7 +79,7 @@ def of_posterior(posterior: GibbsPosterior, examples: PyTree) -> dict[str, str]:
     return {
         "loss": digest(jax.value_and_grad(loss, has_aux=True), theta, examples),
         "prior": digest(jax.value_and_grad(posterior.log_prior_unconstrained), u)
-        + digest(posterior.initial, jax.random.key(0))[: DIGITS // 2],
+        + digest(posterior.initial, key_of(0))[: DIGITS // 2],
     }
 
 

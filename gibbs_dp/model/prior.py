@@ -14,6 +14,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
+from gibbs_dp._jaxlib.devices import key_of
 from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import BoxChart, NormalInBall, SimplexChart, chart_of
 from gibbs_dp.model.supports import Support, as_shape
@@ -216,7 +217,7 @@ class Prior:
         if not self.is_hierarchical:
             return list(self.leaves)
         check_hierarchy(self.tree)
-        return self._laws(draw_entries(self.tree, jax.random.key(seed), _sample_leaf))
+        return self._laws(draw_entries(self.tree, key_of(seed), _sample_leaf))
 
     @property
     def is_flat(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -37,10 +38,14 @@ from gibbs_dp.estimators.table_sums import (
     DensityTable,
     Layout,
     Swaps,
+    consistency_sums,
+    contrast_sums,
     layout_of,
     rows_at_once,
 )
+from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.dataset_losses import (
+    GRID_DRAWS,
     Kept,
     Summaries,
     SwapSums,
@@ -316,6 +321,74 @@ def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:
     size = min(DATASETS_PER_CALL, count)
     for start in range(0, count, size):
         yield np.arange(start, start + size)
+
+
+# What comparisons of datasets run, compiled ahead of them.
+
+
+def rehearse(settings: AuditSpec, count: int) -> None:
+    """Run what comparisons of datasets run on blank numbers: it is compiled then.
+
+    Meant for a core that would wait for the first block's compilation; once for a posterior and
+    a shape.
+    """
+    posterior, dim = settings.posterior, settings.posterior.dim
+    if count == 0:
+        return
+    dtype = jnp.result_type(float)
+    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
+    if shape in _rehearsed.setdefault(posterior, set()):
+        return
+    _rehearsed[posterior].add(shape)
+    shared = Shared(settings, on_device(np.zeros(dim, dtype)), count)
+    size = block_size(count)
+    points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
+    datasets = layout_of(np.ones(count, bool)).datasets
+    losses = shared.rehearse(points, datasets)
+    if losses is None:
+        return
+    one = on_device(np.ones((), dtype))
+    table = DensityTable(
+        losses=losses,
+        own=on_device(np.zeros(points.shape[0], np.int32)),
+        is_draw=on_device(np.ones(points.shape[0], bool)),
+        level=on_device(np.zeros(datasets.size, dtype)),
+        is_used=on_device(np.ones(datasets.size, bool)),
+        gamma=one,
+    )
+    consistency_sums(table)
+    contrast_sums(table, _blank_swaps(shared, points, datasets, np.arange(size) % count))
+
+
+def _blank_swaps(
+    shared: Shared,
+    points: Float[np.ndarray, "points dim"],
+    datasets: Int[np.ndarray, " columns"],
+    owners: Int[np.ndarray, " owners"],
+) -> Swaps | None:
+    """Run what swaps of single examples run, where there are any."""
+    settings, traits, dim = shared.settings, shared.settings.sampler.traits, points.shape[1]
+    posterior = settings.posterior
+    if posterior.structured or settings.population.is_dependent:
+        return None
+    firsts, one = shared.summaries().first, on_device(np.ones((), points.dtype))
+    losses = point_losses(posterior, firsts, datasets, points)
+    if traits.is_exact and not traits.is_local:  # sums over all points, by matrix products
+        return Swaps(losses, on_device(np.zeros((owners.size, datasets.size), points.dtype)))
+    weight = None
+    if traits.is_exact:
+        each, weight = (1, settings.num_samples), np.ones((datasets.size, settings.num_samples))
+        weight = weight.astype(points.dtype)
+    elif traits.is_path:
+        each = GRID_DRAWS
+    else:
+        each = (settings.num_chains, settings.num_samples)
+    draws = np.zeros((datasets.size, *each, dim), points.dtype)
+    given = draws if traits.is_exact else thinned(draws)
+    return Swaps(losses, swap_terms(posterior, firsts, owners, datasets, given, one, weight))
+
+
+_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
 
 
 # Mutual information of a sweep, from kept draws and normalizers.

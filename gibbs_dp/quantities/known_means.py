@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
-from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
+from gibbs_dp._jaxlib.devices import is_accelerator, key_of, platform, target_platform
 from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
@@ -213,7 +213,7 @@ class KnownMeans:
         if partners is not None:
             return self._less(own, [partners])[0], partners, of_prior
         # Partners that are the same whatever an audit's key is.
-        root, count = roots(jax.random.key(0), Stream.UNSAMPLED), self._num_partners
+        root, count = roots(key_of(0), Stream.UNSAMPLED), self._num_partners
         parts = [self._run(root, calls * count + i)[0] for i in range(count)]
         less, partners = self._less(own, parts)
         if (part + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:

@@ -6,41 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
-from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
 from gibbs_dp.estimators import Average, Halves, constant, fold_of, halves, least_upper, students
-from gibbs_dp.estimators.table_sums import (
-    DensityTable,
-    Swaps,
-    consistency_sums,
-    contrast_sums,
-    layout_of,
-)
 from gibbs_dp.information import bounds
 from gibbs_dp.model.check import positive_count
-from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
 from gibbs_dp.quantities.dataset_comparison import (
-    DRAWS_PER_DATASET,
     MIN_INFORMATION,
     Information,
-    Shared,
-    block_size,
     compare_all,
-    thinned,
+    rehearse,
 )
 from gibbs_dp.quantities.dataset_losses import Kept as DrawsKept
-from gibbs_dp.quantities.dataset_losses import has_statistics, keep_draws, point_losses, swap_terms
+from gibbs_dp.quantities.dataset_losses import has_statistics, keep_draws
 from gibbs_dp.results.table import Column, Style
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 
@@ -368,46 +353,6 @@ COLUMNS = (
     Column("sigma", "Subgaussian parameter of the loss.", "loss"),
     Column("sigma_from", "Where sigma comes from."),
 )
-
-
-# What comparisons of datasets run, compiled ahead of them.
-
-
-def rehearse(settings: AuditSpec, count: int) -> None:
-    """Run what comparisons of losses of examples run on blank numbers: it is compiled then.
-
-    Meant for a core that would wait for the first block's compilation; once for a posterior and
-    a shape.
-    """
-    posterior, dim = settings.posterior, settings.posterior.dim
-    if count == 0 or settings.is_exact or posterior.structured:
-        return
-    dtype = jnp.result_type(float)
-    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
-    if shape in _rehearsed.setdefault(posterior, set()):
-        return
-    _rehearsed[posterior].add(shape)
-    shared = Shared(settings, on_device(np.zeros(dim, dtype)), count)
-    size = block_size(count)
-    points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
-    datasets = layout_of(np.ones(count, bool)).datasets
-    if shared.rehearse(points, datasets) is None:
-        return
-    firsts, owners = shared.summaries().first, np.arange(size) % count
-    losses = point_losses(posterior, firsts, datasets, points)
-    draws = np.zeros((datasets.size, settings.num_chains, settings.num_samples, dim), dtype)
-    one = on_device(np.ones((), dtype))
-    gain = swap_terms(posterior, firsts, owners, datasets, thinned(draws), one, None)
-    own, level = np.zeros(points.shape[0], np.int32), np.zeros(datasets.size, dtype)
-    is_draw, is_used = np.ones(own.size, bool), np.ones(datasets.size, bool)
-    table = DensityTable(
-        losses, *map(on_device, (own, is_draw, level, is_used, np.ones((), dtype)))
-    )
-    consistency_sums(table)
-    contrast_sums(table, Swaps(losses, gain))
-
-
-_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
 
 
 # Datasets compared by default, and of losses whose comparison is two matrix products.

@@ -460,8 +460,9 @@ def compiled():
 
 
 @pytest.mark.trust
+@pytest.mark.parametrize("sampler", [gdp.HMC(), gdp.Line()], ids=["chains", "nodes"])
 def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses_nothing(
-    monkeypatch,
+    monkeypatch, sampler
 ):
     counts, looks = [], []
     compare, summarize = comparison.DatasetComparison.run, comparison.summarize
@@ -483,7 +484,7 @@ def test_the_comparison_finds_its_programs_compiled_and_a_second_audit_rehearses
             [0.5],
             num_datasets=64,
             learn=[*gdp.DEFAULT, gdp.MutualInformation(64)],
-            sampler=gdp.HMC(),
+            sampler=sampler,
             key=key,
             progress=False,
         )
@@ -499,7 +500,7 @@ def test_only_quadratic_losses_that_will_be_compared_are_rehearsed(monkeypatch):
     logistic = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(0.0, 1.0).expand([3]))
     assert not tables.has_statistics(logistic)
     begun = []
-    monkeypatch.setattr(mutual_information, "Shared", lambda *a: begun.append(1))
+    monkeypatch.setattr(comparison, "Shared", lambda *a: begun.append(1))
     gdp.audit(
         gaussian_mean(1),
         gaussian_examples(1),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gibbs_dp._jaxlib.compile import is_known
+from gibbs_dp._jaxlib.compile import known_of
 from gibbs_dp._jaxlib.precision import exact_products, precision
 from gibbs_dp.estimators import direct_kl, direct_kl_of_pairs, on_average_kl, two_sided_kl
 from gibbs_dp.estimators.on_average_kl import group_sums, log_mean_ratio, log_mean_ratio_of_few
@@ -196,9 +196,8 @@ def relative_bias(kl, repeats=24_000):
 
     keys = jax.random.split(jax.random.key(8), repeats)
     # Running is most of the time here, not compiling.
-    full = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": True}
-    full = {name: value for name, value in full.items() if is_known(name, value)}
-    program = jax.jit(jax.vmap(run), compiler_options=full)
+    full = (("xla_backend_optimization_level", 1), ("xla_cpu_use_fusion_emitters", True))
+    program = jax.jit(jax.vmap(run), compiler_options=dict(known_of(full)))
     found, control = (np.asarray(a, np.float64) for a in program(keys))
     found -= np.cov(found, control)[0, 1] / control.var(ddof=1) * control
     return found.mean() / kl - 1, found.std() / np.sqrt(repeats) / kl

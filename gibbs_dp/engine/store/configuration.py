@@ -17,6 +17,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from gibbs_dp import io
 from gibbs_dp._jaxlib import program_cache
+from gibbs_dp._jaxlib.devices import key_of
 from gibbs_dp.engine.datasets import num_fresh
 from gibbs_dp.engine.plan import versions
 from gibbs_dp.engine.quantity import Settings, identities
@@ -49,7 +50,7 @@ def _of_population(population: Population, n: int, num_fresh: int) -> tuple[PyTr
     def draw(key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
         return population.sample(key, n, num_fresh)
 
-    key = jax.random.key(0)
+    key = key_of(0)
     return jax.eval_shape(draw, key)[0], digest(draw, key)
 
 
@@ -221,7 +222,8 @@ class CacheKey:
             return
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            check()
+            with self.known():
+                check()
         for warning in seen:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
