@@ -34,6 +34,7 @@ from scipy.optimize import brentq
 
 import gibbs_dp as gdp
 from gibbs_dp.privacy.chain import subsampled_epsilon
+from gibbs_dp.privacy.chain_calibration import LARGEST_RATE, MOST_ROWS, NUM_EPOCHS
 
 EPSILONS, DELTA, HIDDEN, CLIP = (1.0, 3.0, 8.0), 1e-5, 32, 1.0
 NUM_KEPT = 20
@@ -160,7 +161,7 @@ def ours(rows, epsilon, step, seed):
 def by_rule(rows, epsilon, setting, seed):
     """States of one private chain, of the settings that the budget alone gives."""
     del setting, seed
-    num_steps = math.ceil(30 / min(0.1, 256 / len(rows.x)))
+    num_steps = math.ceil(NUM_EPOCHS / min(LARGEST_RATE, MOST_ROWS / len(rows.x)))
     draw = gdp.privacy.ChainDraw(thinning=num_steps // (2 * NUM_KEPT))
     return released(rows, draw, epsilon=epsilon).theta
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gibbs_dp._extras import require
@@ -54,9 +55,23 @@ def subsampled_epsilon(
             f"kernel: noise of {noise_multiplier:.3g} clips in each of {num_steps:,} steps costs "
             "an epsilon of hundreds, which promises nothing; lower gamma or num_steps."
         )
+    require("dp_accounting.pld.privacy_loss_distribution")
+    given = float(noise_multiplier), float(sampling_rate), int(num_steps), float(delta), adjacency
+    return _composed_epsilon(*given, width=max(1e-4, 1e-6 * (gap / 2 + 10 * math.sqrt(gap))))
+
+
+# A search for the noise, its guarantee and every release of it ask for the same numbers.
+@lru_cache(maxsize=1024)
+def _composed_epsilon(
+    noise_multiplier: float,
+    sampling_rate: float,
+    num_steps: int,
+    delta: float,
+    adjacency: Adjacency,
+    width: float,
+) -> float:
+    """Convolve one step's privacy loss with itself: lists of events cost one for every step."""
     pld = require("dp_accounting.pld.privacy_loss_distribution")
-    # One step, convolved with itself: a list of events costs a distribution per step.
-    width = max(1e-4, 1e-6 * (gap / 2 + 10 * math.sqrt(gap)))
     replaced, removed = pld.NeighborRel.REPLACE_ONE, pld.NeighborRel.ADD_OR_REMOVE_ONE
     step = pld.from_gaussian_mechanism(
         noise_multiplier,

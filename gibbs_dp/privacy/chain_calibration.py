@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -478,13 +477,11 @@ def _step_by_scale(posterior: GibbsPosterior, num_steps: int) -> float:
     return SHARE_OF_SCALE**2 / (2 * precision * checks.count("num_steps", num_steps))
 
 
-@functools.lru_cache(maxsize=64)
 def _least_noise(
     rate: float, num_steps: int, epsilon: float, delta: float, adjacency: Adjacency
 ) -> float:
     """Smallest noise multiplier that spends no more than ``epsilon``, to a ten-thousandth."""
 
-    @functools.cache
     def excess(log_noise: float) -> float:
         try:
             spent = subsampled_epsilon(

@@ -41,6 +41,7 @@ from gibbs_dp.sampling.minibatch_store import (
     let_go,
     load_part,
     named,
+    writing_to,
 )
 
 if TYPE_CHECKING:
@@ -258,13 +259,16 @@ class MinibatchDraws(Result):
         """
         folder, state = folder_to_write("path", path), self.state
         after = self.settings | {"after": int(state.num_steps)}
-        with tempfile.TemporaryDirectory(".part", f".{folder.name}.", folder.parent) as made:
+        with (
+            writing_to("path", folder),
+            tempfile.TemporaryDirectory(".part", f".{folder.name}.", folder.parent) as made,
+        ):
             new = Path(made) / "new"
-            self._written(self.kept, self.loss, self.settings, new, DRAWS)
+            self._written(self.kept, self.loss, self.settings, new, folder, DRAWS)
             if self.halved is not None:
                 lead = jax.tree.leaves(self.halved)[0].shape[:2]
                 unknown = np.full(lead, np.nan, self.loss.dtype)
-                self._written(self.halved, unknown, after, new, HALVED)
+                self._written(self.halved, unknown, after, new, folder, HALVED)
             old = Path(made) / "old"
             try:
                 if folder.exists():
@@ -280,13 +284,15 @@ class MinibatchDraws(Result):
         kept: PyTree,
         loss: Float[np.ndarray, "chains draws"],
         settings: dict[str, Any],
+        into: Path,
         folder: Path,
         part: str,
     ) -> None:
         shapes = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct((a.shape[0], *a.shape[2:]), a.dtype), kept
         )
-        to = Part(self.state, shapes, loss.shape[1], self.gamma, settings, folder, part)
+        about = self.state, shapes, loss.shape[1], self.gamma, settings
+        to = Part(*about, into, part, called=("path", folder))
         to.copy(kept, loss)
 
 

@@ -230,6 +230,7 @@ class Part:
         settings: dict[str, Any],
         folder: Path | None,
         part: str = DRAWS,
+        called: tuple[str, Path] | None = None,
     ) -> None:
         leaves, dtype = named(shapes, settings), np.dtype(state.chains.position.dtype)
         if len(leaves) < len(jax.tree.leaves(shapes)):
@@ -237,6 +238,8 @@ class Part:
         self.kind = _row_type(leaves, len(state.key), dtype)
         self._names, self._gamma, self._settings = list(leaves), gamma, settings
         self._shapes, self._folder, self._part = shapes, folder, part
+        # What the user calls the folder: an argument, and the place that it names.
+        self._called = called or ("store", folder)
         # Together, as an interrupt may fall between any two lines.
         self._made = self._published = 0, state
         self._rows = np.empty(num_draws if folder is None else 0, self.kind)
@@ -266,7 +269,7 @@ class Part:
             for into, leaf in zip(leaves_of(rows), jax.tree.leaves(kept), strict=True):
                 into[:] = np.moveaxis(leaf, 0, 1)
             if self._folder is not None:
-                with _writing_to(self._folder):
+                with writing_to(*self._called):
                     file = self._opened()
                     file.seek(len(self._header) + count * self.kind.itemsize)
                     file.write(rows.view(np.uint8).data)
@@ -278,7 +281,7 @@ class Part:
     def publish(self) -> None:
         """Let rows count that were written, if there is a folder and some chain to go on with."""
         if self._folder is not None and self._made is not self._published and is_alive(self.state):
-            with _writing_to(self._folder):
+            with writing_to(*self._called):
                 self._publish(self._folder)
         self._written = time.monotonic()
 
@@ -306,7 +309,7 @@ class Part:
 
     def __enter__(self) -> Part:
         if self._folder is not None:
-            with _writing_to(self._folder):
+            with writing_to(*self._called):
                 self._folder.mkdir(exist_ok=True)
                 if self._part == DRAWS:
                     self._at_end.enter_context(_locked(self._folder))
@@ -363,7 +366,7 @@ class Part:
 
 
 @contextmanager
-def _writing_to(folder: Path) -> Iterator[None]:
+def writing_to(argument: str, folder: Path | None) -> Iterator[None]:
     """Say which folder it is that the system refuses to write to, and what to do."""
     try:
         yield
@@ -371,7 +374,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
         if error.errno is None:  # said already
             raise
         raise OSError(
-            f"store: cannot write to {os.fspath(folder)!r} ({error.strerror or error}); what "
+            f"{argument}: cannot write to {str(folder)!r} ({error.strerror or error}); what "
             "counts in it stays: free some room (or get permission) and run the same again."
         ) from error
 

@@ -559,5 +559,9 @@ def test_what_the_system_refuses_is_said_with_the_folder(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(minibatch_store.Part, "_publish", full)
-    with pytest.raises(OSError, match=r"cannot write to .*run.* \(No space left .* free some room"):
+    said = r"cannot write to '.*run' \(No space left .* free some room"
+    with pytest.raises(OSError, match=f"^store: {said}"):
         run(store=tmp_path / "run", **SHORT)
+    draws = run(**SHORT)
+    with pytest.raises(OSError, match=f"^path: {said}"):
+        draws.save(tmp_path / "run")

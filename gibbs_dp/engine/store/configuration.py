@@ -134,9 +134,6 @@ def _name(function: Any) -> str:
 # Opening a store: a new one is made, one of another configuration is refused.
 
 
-DRAWS = "draws.npz"  # by it a run of chains on minibatches is known
-
-
 def as_store(store: Store | str | os.PathLike[str]) -> Store:
     """Turn a path into a store of one process; pass stores through."""
     return store if isinstance(store, Store) else Store(store)
@@ -169,8 +166,10 @@ def open_archive(store: Store, make: Callable[[], dict[str, Any]]) -> Archive:
     held = stored_configuration(store)
     configuration = json.loads(json.dumps(make()))
     if held is None:
+        from gibbs_dp.sampling.minibatch_store import DRAWS
+
         path = Path(store.path) / CONFIGURATION
-        if (path.parent / DRAWS).is_file():
+        if (path.parent / f"{DRAWS}.npz").is_file():
             raise ValueError(
                 f"store: {os.fspath(store.path)!r} holds draws of sample_minibatches, which would "
                 "refuse it from then on; give another folder."
