@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 _compiled_for: ContextVar[str | None] = ContextVar("compiled_for", default=None)
@@ -31,12 +30,14 @@ def on_device(value: Any) -> jax.Array:
 
 
 def key_of(seed: int) -> jax.Array:
-    """Return ``jax.random.key(seed)``, for which JAX compiles two programs, without them."""
+    """Return ``jax.random.key(seed)``, for which JAX compiles two programs, without them.
+
+    All 64 bits of a seed count, also where JAX, in single precision, drops the upper ones.
+    """
     config: Any = jax.config
     if config.jax_default_prng_impl != "threefry2x32" or config.jax_random_seed_offset:
         return jax.random.key(seed)
-    high = seed >> 32 if jnp.result_type(int).itemsize == 8 else 0
-    words = np.array([high & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
+    words = np.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], np.uint32)
     return jax.random.wrap_key_data(jax.device_put(words))
 
 

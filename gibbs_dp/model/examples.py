@@ -46,7 +46,10 @@ def _check_examples(data: PyTree, name: str) -> None:
                 told += ", as gibbs_dp.audit_table(frame, target=...) does a data frame's columns"
             raise ValueError(f"{told}.")
         if array.ndim == 0:
-            raise ValueError(f"{name}: every array needs a leading axis of examples; got a scalar.")
+            raise ValueError(
+                f"{name}: every array needs a leading axis of examples; got a scalar. A list is "
+                "taken for as many arrays: give numpy.asarray(list)."
+            )
         lengths.add(array.shape[0])
         if array.dtype.kind in "iu" and not is_spread(leaf):
             held = np.iinfo(jnp.zeros((), int).dtype)

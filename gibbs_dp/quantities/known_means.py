@@ -44,6 +44,9 @@ MOST_CALLS, MOST_NUMBERS_OF_A_GPU = 64, 2**26
 MOST_REMEMBERED = 2**22
 # Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
 LEAST_CURVED = 1e-6
+# Least difference of a feature between datasets, as a share of it: sums of single precision are
+# rounded to a tenth of that, and rounding depends on the data, so that its mean is not zero.
+LEAST_DIFFERENCE = 1e-5
 # What makes datasets dear to draw.
 LOOPS = frozenset({"while", "scan", "pure_callback", "io_callback"})
 
@@ -154,8 +157,10 @@ class KnownMeans:
         self._at_once = min(most, power_of_two(calls)) if self._is_gpu else 1
         self._less = _less_on_gpu if self._is_gpu else _less_of
         self._times = _features_on_gpu if self._is_gpu else _features_of
-        # At every gamma: what moments are multiplied by, and features, part by part.
+        # At every gamma: what moments are multiplied by, how large features are before a difference
+        # is taken, and features, part by part.
         self._matrices: list[_Matrices | None] = []
+        self._sizes: list[Float[np.ndarray, " features"] | None] = []
         self._features: list[list[Float[np.ndarray, "height features"] | None]] = []
         self._partners: dict[int, Moments] = remembered(
             dict,
@@ -179,6 +184,8 @@ class KnownMeans:
             middle = np.asarray(partners.products[:HEIGHT]).mean(axis=0)
             prior = np.asarray(of_prior)
             self._matrices = [self._at(gamma, middle, prior) for gamma in self._spec.gammas]
+            sizes = jax.tree.map(abs, partners)
+            self._sizes = [m and self._size(sizes, m) for m in self._matrices]
             self._features.append(self._multiplied(less))
         if all(at is None for at in self._matrices):
             return
@@ -190,11 +197,25 @@ class KnownMeans:
         self._features += [found[part] for part in wanted]
 
     def of(self, gamma: float, count: int) -> Float[np.ndarray, "count features"] | None:
-        """Return those of the first datasets at a gamma; None where they are not made."""
+        """Return those of the first datasets at a gamma; None where they are not made.
+
+        What differs by rounding alone, as a Hessian that no example changes, is zero.
+        """
         place = self._spec.gammas.index(gamma)
-        if len(self._features) * self._height < count or self._matrices[place] is None:
+        if len(self._features) * self._height < count:
             return None
-        return np.concatenate([features[place] for features in self._features])[:count]
+        size = self._sizes[place]
+        if size is None:
+            return None
+        found = np.concatenate([features[place] for features in self._features])[:count]
+        spread = np.sqrt(np.mean(np.square(found, dtype=np.float64), axis=0))
+        found[:, spread < LEAST_DIFFERENCE * size] = 0.0
+        return found
+
+    def _size(self, sizes: Moments, at: _Matrices) -> Float[np.ndarray, " features"]:
+        """Root mean square of features, of which no term cancels another."""
+        found = self._times(sizes, _Matrices(*map(np.abs, at)))
+        return np.sqrt(np.mean(np.square(np.asarray(found), dtype=np.float64), axis=0))
 
     def _multiplied(self, less: Moments) -> list[Float[np.ndarray, "height features"] | None]:
         return [None if m is None else np.asarray(self._times(less, m)) for m in self._matrices]

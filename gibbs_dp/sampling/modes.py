@@ -424,7 +424,8 @@ def _chains(
     tiny = np.finfo(np.float32).tiny
     spread = 0.5 * np.log(v.var(axis=2) + tiny).sum(axis=-1)
     spread += np.log(np.abs(diagonal) + tiny).sum(axis=-1)[:, None]
-    energy = potential.mean(axis=2) + shift[:, None]
+    with np.errstate(invalid="ignore"):  # chains that were lost far out
+        energy = potential.mean(axis=2) + shift[:, None]
     log_mass = spread + 0.5 * u.shape[3] * (1.0 + math.log(2.0 * math.pi)) - energy
     is_good = np.isfinite(log_mass) & ~np.asarray(draws.is_stuck)
     is_good &= np.isfinite(u).all(axis=(2, 3))

@@ -78,6 +78,8 @@ MOST_BY_CHANCE = 1.1
 # Effective draws (Vehtari et al. 2021, Section 4), fewer of which the plain first chains are not
 # left at where many were asked for: those that miss an arm of a bent density show no other sign.
 WANTED_ESS, MANY_DRAWS = 400.0, 2000
+# Share of moves accepted below which they are not left at either: their step was found elsewhere.
+LEAST_ACCEPTED = 0.4
 # Of chains that did not mix: times as long.
 PATIENCE = 4
 # Of SMC: fewest, most, and times as many where too few were effective.
@@ -120,15 +122,14 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
             draws = _compared(task, seen, draws)
         seen.append(draws)
         names, r_hat = _reasons(draws), draws.worst_r_hat
-        is_slow = not names and not seen[1:] and _is_slow(sampler, draws)
-        if is_slow:
-            names = ["few-effective-draws"]
+        slow = [] if names or seen[1:] else _slow(sampler, draws)
+        names = names or slow
         last.names, last.r_hat = names, r_hat
         last.found = _may_be_missed(names, draws)
         last.has_heavy_tails |= "heavy-tailed-draws" in names
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
         # Slow chains are better than such as have a warning.
-        rank = 0.5 if is_slow else float(len(names)), r_hat if names else 0.0
+        rank = 0.5 if slow else float(len(names)), r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
         if not names:
@@ -268,10 +269,13 @@ def _reasons(draws: Draws) -> list[str]:
     return [name for name in names if name not in few]
 
 
-def _is_slow(sampler: Sampler, draws: Draws) -> bool:
-    """Whether plain chains have so few effective draws that others are worth a try."""
-    is_plain = not isinstance(sampler, (AdaptiveHMC, SMC)) and _num_draws(draws) >= MANY_DRAWS
-    return is_plain and bool(np.min(draws.mixing[1]) < WANTED_ESS)
+def _slow(sampler: Sampler, draws: Draws) -> list[str]:
+    """Name what speaks for another try where plain chains have no warning."""
+    if isinstance(sampler, (AdaptiveHMC, SMC)):
+        return []
+    if _num_draws(draws) >= MANY_DRAWS and np.min(draws.mixing[1]) < WANTED_ESS:
+        return ["few-effective-draws"]
+    return ["few moves accepted"] if np.mean(draws.accept_rate) < LEAST_ACCEPTED else []
 
 
 def _num_draws(draws: Draws) -> int:

@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from problems import gaussian_examples, gaussian_mean, linear_regression, regression_examples
+from scipy import special, stats
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
@@ -220,3 +222,35 @@ def test_few_datasets_stay_as_they_are(count):
     values = np.arange(float(count))
     features = np.ones((count, NUM_SCALARS), np.float32) * values[:, None]
     assert refined(values, features) is values
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_what_differs_by_rounding_alone_is_no_feature(n):
+    """A Hessian that no example changes, of which the data change the rounding: once 37 errors off.
+
+    Truth by enumeration; 1e-4 of false alarms for all twelve.
+    """
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: -(z * jnp.log(t) + (1 - z) * jnp.log1p(-t)), dist.Beta(2.0, 2.0)
+    )
+
+    def examples(key, n):
+        return jax.random.bernoulli(key, 0.5, (n,)).astype(float)
+
+    ones = np.arange(n + 1)
+    risk = special.digamma(2.0 + ones) - special.digamma(2.0 + n - ones)  # its slope in p
+    truth = np.sum(stats.binom.pmf(ones, n, 0.5) * risk * (ones / n - 0.5))
+    off = []
+    for key in (1, 3, 4, 6, 7, 8):
+        report = gdp.audit(
+            posterior,
+            examples,
+            n,
+            1.0,
+            num_datasets=1024,
+            key=key,
+            learn=[gdp.OnAverageKL()],
+            progress=False,
+        )
+        off.append((report["on_average_kl"][0] - truth) / report["on_average_kl_se"][0])
+    assert np.abs(off).max() < 4.5

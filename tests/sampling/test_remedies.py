@@ -1,6 +1,6 @@
 """Which sampler comes after which, and what draws are said to need: scripted draws of any R-hat."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import jax
 import jax.numpy as jnp
@@ -88,6 +88,28 @@ def test_slow_plain_chains_are_not_left_at_that():
     assert called == CHAINS[:2]
     np.testing.assert_array_equal(draws.theta, script[1].theta)
     assert draws.notes[0].startswith("tried in turn: HMC() (few-effective-draws); AdaptiveHMC()")
+
+
+def test_plain_chains_that_seldom_move_are_not_left_at_that():
+    script = [replace(make_draws(0.0), accept_rate=np.full(4, 0.22)), make_draws(0.0)]
+    assert not script[0].warnings
+    draws, called = drawn(script)
+    assert called == CHAINS[:2]
+    assert draws is not script[0]
+    assert draws.notes[0].startswith("tried in turn: HMC() (few moves accepted); AdaptiveHMC()")
+
+
+def test_the_tail_of_a_gamma_prior_that_dominates_is_drawn():
+    """Chains whose step came from the other tail accepted 22% and had no draw above 1, of 2.4%."""
+    posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Gamma(0.1, 1.0))
+    draws = gdp.sample(posterior, jnp.array([0.5, 1.5, 2.0, 4.0]), gamma=1e-3, key=2)
+    nodes = np.linspace(-400.0, 4.0, 400_001)  # of log theta
+    log_density = 0.1 * nodes - np.exp(nodes) - 5e-4 * (4 * np.exp(2 * nodes) - 16 * np.exp(nodes))
+    mass = np.exp(log_density - log_density.max())
+    for point in (0.5, 1.0):
+        share = mass[nodes > np.log(point)].sum() / mass.sum()
+        # At some 500 effective draws; false-alarm rate below 1e-4 each.
+        assert abs(np.mean(draws.theta > point) - share) < 4 * np.sqrt(share / 500)
 
 
 def test_slow_chains_are_better_than_what_is_warned_of():
