@@ -136,6 +136,7 @@ def _in_one_run(
     import jax
 
     from gibbs_dp import io
+    from gibbs_dp.model.check import as_key
     from gibbs_dp.papers.attack.attack import attack_in_one_run
 
     counts = _defaults(problem, None) | given(parsed, COUNTS)
@@ -144,7 +145,7 @@ def _in_one_run(
         raise UsageError(f"--canaries: they are among the n = {n} examples; give 1 to {n}.")
     rows = []
     for k, gamma in enumerate(counts["gammas"]):
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(parsed.seed), k))
+        keys = jax.random.split(jax.random.fold_in(as_key(parsed.seed), k))
         train, fresh = problem.population.sample(keys[0], n, canaries)
         first, data = (
             jax.tree.map(lambda a, part=part: a[part], train)

@@ -232,9 +232,7 @@ class DatasetComparison:
 
     @property
     def _has_individual(self) -> bool:
-        posterior, population = self.settings.posterior, self.settings.population
-        is_iid = not population.is_dependent
-        return is_iid and not posterior.structured and self.result.tuned.estimator == "one-sided"
+        return _may_swap(self.settings) and self.result.tuned.estimator == "one-sided"
 
     @cached_property
     def layout(self) -> Layout:
@@ -298,6 +296,11 @@ class DatasetComparison:
             )
             sums.add(weight, losses, swapped)
         return sums.result()
+
+
+def _may_swap(settings: AuditSpec) -> bool:
+    """Whether examples have losses of their own, and nothing to do with each other."""
+    return not (settings.posterior.structured or settings.population.is_dependent)
 
 
 def compared(draws: Float[np.ndarray, "datasets chains draws *dim"]) -> Float[np.ndarray, ...]:
@@ -368,10 +371,10 @@ def _blank_swaps(
     owners: Int[np.ndarray, " owners"],
 ) -> Swaps | None:
     """Run what swaps of single examples run, where there are any."""
-    settings, traits, dim = shared.settings, shared.settings.sampler.traits, points.shape[1]
-    posterior = settings.posterior
-    if posterior.structured or settings.population.is_dependent:
+    settings, posterior = shared.settings, shared.settings.posterior
+    if not _may_swap(settings):
         return None
+    traits, dim = settings.sampler.traits, points.shape[1]
     firsts, one = shared.summaries().first, on_device(np.ones((), points.dtype))
     losses = point_losses(posterior, firsts, datasets, points)
     if traits.is_exact and not traits.is_local:  # sums over all points, by matrix products
