@@ -14,6 +14,7 @@ from jaxtyping import Float
 from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import FLAT_CURVE, MINIMUM_AT_END, NEAR_CERTAINTY
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.information import checks
 from gibbs_dp.results.table import (
     MOST_LINES,
@@ -27,9 +28,6 @@ from gibbs_dp.results.table import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Two-sided, of 95%.
-Z = 1.96
 
 
 class CurvePoint(NamedTuple):
@@ -325,7 +323,7 @@ class Curve:
         values = self.at(gammas)
         excess = values - values[:, [gammas.index(best)]]
         error = excess.std(axis=0, ddof=1) / math.sqrt(len(excess))
-        is_good = excess.mean(axis=0) <= Z * error
+        is_good = excess.mean(axis=0) <= LIMIT_Z * error
         low = high = gammas.index(best)
         while low > 0 and is_good[low - 1]:
             low -= 1

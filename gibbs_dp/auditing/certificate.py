@@ -11,6 +11,7 @@ import numpy as np
 
 from gibbs_dp import io
 from gibbs_dp._cautions import Caution
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.results.base import Remarks, Result
 from gibbs_dp.results.table import Heading, TextTable, counted, plain
 
@@ -197,7 +198,7 @@ class Certificate(Result):
                 width = 2.4 if bound == name else 1.2
                 axes.plot(x, y, color=color, marker=marker, ms=4.0, lw=width, label=label)
             risk = np.array([row["empirical_risk"] for row in self.rows])
-            error = 1.96 * np.array([row["empirical_risk_se"] for row in self.rows])
+            error = LIMIT_Z * np.array([row["empirical_risk_se"] for row in self.rows])
             axes.plot(
                 x, risk, color=plotting.BLACK, ls="--", marker="d", ms=4.0, label="empirical risk"
             )

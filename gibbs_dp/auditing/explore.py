@@ -21,6 +21,7 @@ from gibbs_dp.auditing.plot import allowed_tpr, points_of
 from gibbs_dp.auditing.report_data import ReportData, cells_of_rows, curve_with_errors, rows_title
 from gibbs_dp.auditing.report_page import page_of
 from gibbs_dp.auditing.summary import CAUTIONS
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.quantities.attacker import PROFILE
 from gibbs_dp.results import page
 from gibbs_dp.results.table import TextTable, plain, rounded
@@ -342,8 +343,8 @@ def _roc(report: ReportData, i: int) -> dict[str, Any] | None:
     parts = {
         "fpr": fpr,
         "tpr": tpr,
-        "low": np.maximum(tpr - 1.96 * se, fpr),
-        "high": np.minimum(tpr + 1.96 * se, 1.0),
+        "low": np.maximum(tpr - LIMIT_Z * se, fpr),
+        "high": np.minimum(tpr + LIMIT_Z * se, 1.0),
     }
     if math.isfinite(epsilon):
         releases = _count(report.settings.get("num_releases"))

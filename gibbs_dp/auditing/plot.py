@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gibbs_dp.auditing.report_data import ESTIMATES, ReportData, curve_with_errors, profiles
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.one_dataset.plot import draw_ranked
 from gibbs_dp.quantities.registry import COLUMNS, PANEL_UNITS
 from gibbs_dp.results.plotting import (
@@ -145,7 +146,7 @@ def points_of(report: ReportData, name: str, shown: Bool[np.ndarray, " gammas"])
     value = report[name].astype(float)
     low = high = np.full(value.shape, np.nan)
     if f"{name}_se" in report.columns:
-        half = 1.96 * report[f"{name}_se"].astype(float)
+        half = LIMIT_Z * report[f"{name}_se"].astype(float)
         low, high = value - half, value + half
     if f"{name}_low" in report.columns:
         low, high = (report[f"{name}_{end}"].astype(float) for end in ("low", "high"))
@@ -323,7 +324,7 @@ def _colors(names: list[str]) -> list[str]:
 
 def _draw_differences(axes: Axes, reports: Reports, table: pd.DataFrame, column: str) -> None:
     names = list(reports)
-    axes.axhspan(-1.96, 1.96, color="0.9", lw=0, zorder=0.5)
+    axes.axhspan(-LIMIT_Z, LIMIT_Z, color="0.9", lw=0, zorder=0.5)
     axes.axhline(0.0, color="0.5", lw=0.8)
     for name, color in list(zip(names, _colors(names), strict=True))[1:]:
         own = table[(table["report"] == name) & (table["gamma"] > 0)]
@@ -426,7 +427,7 @@ def _draw_roc(
     ):
         for color, gamma in zip(COLORS, chosen, strict=False):
             found = np.array(curve_with_errors(known[gamma], fpr))
-            value, half = found[:, 0], 1.96 * found[:, 1]
+            value, half = found[:, 0], LIMIT_Z * found[:, 1]
             axes.plot(fpr, value, color=color, label=f"gamma = {gamma:g}")
             axes.fill_between(
                 fpr, np.maximum(value - half, fpr), value + half, color=color, alpha=0.2, lw=0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from gibbs_dp.estimators.average import mean_interval
+from gibbs_dp.estimators.average import LIMIT_Z, mean_interval
 from gibbs_dp.estimators.pareto import pareto_smooth
 
 OfDraws = Float[np.ndarray, "examples draws"]
@@ -333,8 +333,6 @@ def _log_mean(values: OfDraws) -> Float[np.ndarray, " examples"]:
     return np.asarray(top + np.log(np.mean(np.exp(values - top[:, None]), axis=1)))
 
 
-# Half a 95% interval, in standard errors.
-NORMAL = 1.96
 PerExample = Float[np.ndarray, " examples"]
 Selected = Float[np.ndarray, "examples _selections"]
 
@@ -459,7 +457,7 @@ def estimate(
 def _interval(contribution: PerExample, average: Mean) -> tuple[float, float]:
     """Add Monte Carlo error to the ends of an interval over examples."""
     ends = mean_interval(contribution)
-    error = NORMAL * average.mcse
+    error = LIMIT_Z * average.mcse
     low = average.value - math.hypot(average.value - ends.low, error)
     return low, average.value + math.hypot(ends.high - average.value, error)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.results import plotting
 from gibbs_dp.results.plotting import BLUE, GREEN, VERMILION
 from gibbs_dp.results.table import plain
@@ -74,7 +75,7 @@ def _exposures(
     places = np.arange(1, values.size + 1).astype(float)
     names = (f"each {unit}", "Monte Carlo intervals", "on-average KL: their mean")
     mean = averages["on_average_kl"]
-    draw_ranked(axes, places, values, 1.96 * errors, 1.96 * errors, mean, BLUE, names)
+    draw_ranked(axes, places, values, LIMIT_Z * errors, LIMIT_Z * errors, mean, BLUE, names)
     axes.set(title="exposure", ylabel="KL (nats)")
 
 

@@ -24,6 +24,7 @@ from gibbs_dp.engine.view import (
     structured_losses,
 )
 from gibbs_dp.estimators import average, mean_interval, students
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.estimators.on_average_kl import group_sums
 from gibbs_dp.estimators.privacy_loss import (
     EPSILONS,
@@ -196,8 +197,8 @@ def is_lopsided(values: Float[np.ndarray, " datasets"]) -> bool:
 
 
 PROFILE = "privacy_profile"
-# Groups of datasets that are left out, one at a time; and of a normal number's 95% interval.
-MOST_LEFT_OUT, TWO_SIDED_Z = 32, 1.96
+# Groups of datasets that are left out, one at a time.
+MOST_LEFT_OUT = 32
 
 
 class AttackerValues(NamedTuple):
@@ -469,7 +470,7 @@ def _at_rates(
     shares = kept / kept.sum(axis=1, keepdims=True)
     without = Roc(EPSILONS, shares @ above, shares @ excess).curve(rates)
     # As few groups as these need Student's quantile.
-    longer = students(TWO_SIDED_Z, len(without)) / TWO_SIDED_Z
+    longer = students(LIMIT_Z, len(without)) / LIMIT_Z
     errors = longer * without.std(axis=0) * np.sqrt(len(without) - 1)
     whole = Roc(EPSILONS, above.mean(axis=0), excess.mean(axis=0))
     for row, value, best, se in zip(found, *whole.best(rates), errors, strict=True):

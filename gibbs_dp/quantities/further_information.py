@@ -15,7 +15,7 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import Explored, GammaResult, View
-from gibbs_dp.estimators.average import Average
+from gibbs_dp.estimators.average import LIMIT_Z, Average
 from gibbs_dp.estimators.further_information import (
     Membership,
     MembershipScores,
@@ -481,7 +481,7 @@ def _conditional(result: GammaResult, row: Row, found: Further | None, width: fl
         upper["n on_average_kl / 4"] = _times(row, "on_average_kl", 0.25 * n)
     if "mutual_information_upper" in row:
         upper["mutual_information_upper"] = _times(row, "mutual_information_upper", 1.0)
-    name = min(upper, key=lambda key: upper[key].value + 1.96 * upper[key].se)
+    name = min(upper, key=lambda key: upper[key].value + LIMIT_Z * upper[key].se)
     value = upper[name]
     out |= _number("conditional_information_upper", value)
     out["conditional_information_upper_from"] = name

@@ -17,6 +17,7 @@ from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec, Tuned
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
 from gibbs_dp.estimators import Average, average, mean_interval, students
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities import known_means
 from gibbs_dp.quantities.kl_estimators import (
@@ -161,7 +162,7 @@ def kl_warnings(
         z, why = abs(row.value - row.ghost) / row.apart_se, _why(row, estimator)
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
-    if reach > SKEWED * 1.96 * row.se:
+    if reach > SKEWED * LIMIT_Z * row.se:
         low = max(row.low, 0.0) if row.value > 0 else row.low  # as the row shows it
         found.append(SKEWED_DATASETS(low=low, high=row.high, reach=reach / row.se))
     return found

@@ -180,16 +180,14 @@ def _pulled_in(
 ) -> Float[Array, "chains dim"]:
     """Move starts without density towards their centers, and onto them in the end."""
 
-    def is_inside(positions: Array) -> Array:
-        return jnp.isfinite(jax.vmap(potential)(positions))[:, None]
-
     def nearer(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        at, inside, left = state
+        at, _, left = state
+        inside = jnp.isfinite(jax.vmap(potential)(at))[:, None]
         share = jnp.where(left > 1, 0.25, 0.0)
-        at = jnp.where(inside, at, centers + share * (at - centers))
-        return at, is_inside(at), left - 1
+        return jnp.where(inside, at, centers + share * (at - centers)), inside, left - 1
 
-    begin = positions, is_inside(positions), jnp.asarray(tries)
+    # Nothing is known before the first round: a test before the loop would be compiled twice.
+    begin = positions, jnp.zeros((positions.shape[0], 1), bool), jnp.asarray(tries)
     if tries == 1:
         return nearer(begin)[0]
     return jax.lax.while_loop(lambda s: (s[2] > 0) & ~jnp.all(s[1]), nearer, begin)[0]

@@ -352,14 +352,15 @@ def locate(
     false = jnp.zeros((), bool)
     if dim > MAX_LAPLACE_DIM:
         modes = jax.vmap(lambda u: descend(target, u))(starts)
-        potential, gaps, best = _compare(target, modes, jax.vmap(target.terms)(modes))
-        mode = modes[best]
+        terms = jax.vmap(target.terms)(modes)
+        potential, gaps, best = _compare(target, modes, terms)
+        mode, reference = modes[best], jax.tree.map(lambda a: a[best], terms)
         curvature = hessian_diagonal(potential, mode, NUM_PROBES)
         curvature = jnp.maximum(curvature, prior_curvature(posterior, mode))
         here = Whitening(mode, _scale(curvature))
         centers = _with_density(modes, gaps, mode)
         gaps = gaps[best] - gaps
-        return Location(centers, here, curvature, target.terms(mode), gaps, false, false)
+        return Location(centers, here, curvature, reference, gaps, false, false)
     fits = jax.vmap(lambda u: find_mode(target, u, num_newton))(starts)
     _, gaps, best = _compare(target, fits.mode, fits.reference)
     fit = jax.tree.map(lambda a: a[best], fits)
@@ -383,7 +384,10 @@ def _compare(
     is_finite = jnp.isfinite(jnp.sum(terms.losses, axis=-1)) & jnp.isfinite(terms.log_prior)
     first = jnp.argmax(is_finite)
     potential = target.relative_to(jax.tree.map(lambda a: a[first], terms))
-    gaps = jax.vmap(potential)(ends)
+    if ends.shape[0] == 1:  # to itself: nothing to compile
+        gaps = jnp.where(is_finite, jnp.zeros_like(ends, shape=1), jnp.nan)
+    else:
+        gaps = jax.vmap(potential)(ends)
     return potential, gaps, jnp.argmin(jnp.where(jnp.isnan(gaps), jnp.inf, gaps))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gibbs_dp import io
 from gibbs_dp.auditing.summary import CAUTIONS as OF_AUDITS
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.papers.attack.trial import CAUTIONS
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.results import page
@@ -243,7 +244,7 @@ def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: 
     axes.set(xscale="log", xlabel="gamma (inverse temperature)")
     first = [row for row in rows if row["attacker"] == rows[0]["attacker"]]
     gamma = column(first, "gamma")
-    value, error = column(first, computed), 1.96 * column(first, f"{computed}_se")
+    value, error = column(first, computed), LIMIT_Z * column(first, f"{computed}_se")
     mark = _mark(len(gamma))
     axes.plot(gamma, value, color=BLACK, lw=1.8, label="best possible, computed", **mark)
     axes.fill_between(gamma, value - error, value + error, color=BLACK, alpha=0.15, lw=0)
@@ -254,7 +255,7 @@ def _draw(axes: Axes, rows: Sequence[Row], measured: str, computed: str, bound: 
         axes.errorbar(
             column(own, "gamma") * _aside(gamma, place),
             column(own, measured),
-            1.96 * column(own, f"{measured}_se"),
+            LIMIT_Z * column(own, f"{measured}_se"),
             ls="none",
             color=color,
             marker=marker,

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from gibbs_dp import io
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.exact import FiniteProblem
 from gibbs_dp.information import bounds
 from gibbs_dp.papers import capacity
@@ -380,7 +381,7 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
     classes = list(dict.fromkeys(row["adversary"] for row in rows))
     first = [row for row in rows if row["adversary"] == classes[0]]
     gamma = column(first, "gamma")
-    full, error = column(first, "on_average_kl"), 1.96 * column(first, "on_average_kl_se")
+    full, error = column(first, "on_average_kl"), LIMIT_Z * column(first, "on_average_kl_se")
     label = "on-average KL (any function)"
     top.errorbar(gamma, full, error, color="black", marker="x", ms=7, lw=1.8, label=label)
     bottom.axhline(1.0, color="black", lw=1.8)
@@ -390,14 +391,14 @@ def _draw_panel(top: Axes, bottom: Axes, panel: str, rows: list[Row]) -> None:
         own = [row for row in rows if row["adversary"] == name]
         value, se = column(own, "capacity_kl"), column(own, "capacity_kl_se")
         good = value > 0
-        low = np.minimum(1.96 * se, 0.9 * np.abs(value))
+        low = np.minimum(LIMIT_Z * se, 0.9 * np.abs(value))
         style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "lw": 1.4}
         top.errorbar(
-            gamma[good], value[good], np.stack([low, 1.96 * se])[:, good], label=name, **style
+            gamma[good], value[good], np.stack([low, LIMIT_Z * se])[:, good], label=name, **style
         )
         is_selected = column(own, "failed_datasets") > 0
         mark_selected(top, gamma[good], value[good], is_selected[good], color, marker, 5.0)
-        share, share_se = column(own, "share"), 1.96 * column(own, "share_se")
+        share, share_se = column(own, "share"), LIMIT_Z * column(own, "share_se")
         bottom.errorbar(gamma * shift, share, share_se, **style)
         mark_selected(bottom, gamma * shift, share, is_selected, color, marker, 5.0)
         if "capacity_kl_exact" in own[0]:
@@ -465,11 +466,11 @@ def plot_analysts(found: Capacity) -> Picture:
                 axes.plot(noise, column(rows, name), line, color=color, lw=1.6, label=text)
         gap, se = column(rows, "gap"), column(rows, "gap_se")
         # On a logarithmic axis the lower ends of intervals stay positive.
-        low = np.minimum(1.96 * se, 0.9 * np.abs(gap))
+        low = np.minimum(LIMIT_Z * se, 0.9 * np.abs(gap))
         axes.errorbar(
             noise,
             gap,
-            np.stack([low, 1.96 * se]),
+            np.stack([low, LIMIT_Z * se]),
             color="black",
             marker="o",
             ms=4.5,

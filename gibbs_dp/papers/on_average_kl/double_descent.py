@@ -12,7 +12,8 @@ import numpy as np
 from gibbs_dp import io
 from gibbs_dp.auditing.audit import audit
 from gibbs_dp.estimators import average
-from gibbs_dp.model.check import positive_count
+from gibbs_dp.estimators.average import LIMIT_Z
+from gibbs_dp.model.check import as_key, positive_count
 from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.papers.tables import Row, column
 from gibbs_dp.problems.base import Problem
@@ -131,7 +132,7 @@ def exact_answers(
     parts = []
     for begin in range(0, num_datasets, size):
         count = min(size, num_datasets - begin)
-        fresh = jax.random.fold_in(jax.random.key(key), begin)
+        fresh = jax.random.fold_in(as_key(key), begin)
         x, y = problem.population.sample(fresh, count * total, 1)[0]  # independent examples
         x, y = np.reshape(x, (count, total, -1)), np.reshape(y, (count, total))
         train, ghosts = (x[:, :n], y[:, :n]), (x[:, n:], y[:, n:])
@@ -188,6 +189,6 @@ def _draw(
 ) -> None:
     p, value = column(rows, "num_features"), column(rows, name)
     axes.plot(p, column(rows, f"{name}_exact"), line, color=color, lw=1.5, label=label)
-    error = 1.96 * column(rows, f"{name}_se")
+    error = LIMIT_Z * column(rows, f"{name}_se")
     axes.errorbar(p, value, error, ls="none", color=color, marker=marker, ms=4)
     mark_selected(axes, p, value, column(rows, "failed_datasets") > 0, color, marker)

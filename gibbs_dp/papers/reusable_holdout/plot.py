@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from gibbs_dp.estimators.average import LIMIT_Z
 from gibbs_dp.papers.reusable_holdout.data import Found
 from gibbs_dp.papers.reusable_holdout.sparse import RELEASED
 from gibbs_dp.papers.tables import Row, column
@@ -148,7 +149,7 @@ def _of(rows: list[Row], choice: str) -> list[Row]:
 
 
 def _draw_bias(axes: Axes, own: list[Row], name: str, color: str, marker: str) -> None:
-    error = 1.96 * column(own, "bias_se")
+    error = LIMIT_Z * column(own, "bias_se")
     style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "lw": 1.4}
     axes.errorbar(column(own, "n"), column(own, "bias"), error, label=name, **style)
 
@@ -347,5 +348,5 @@ def _errorbars(
 ) -> None:
     style: dict[str, Any] = {"color": color, "marker": marker, "ms": 4.5, "lw": 1.4}
     axes.errorbar(
-        column(rows, x), column(rows, y), 1.96 * column(rows, f"{y}_se"), label=label, **style
+        column(rows, x), column(rows, y), LIMIT_Z * column(rows, f"{y}_se"), label=label, **style
     )

@@ -23,6 +23,7 @@ from scipy.optimize import brentq
 
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.information import checks
+from gibbs_dp.model.check import as_key
 from gibbs_dp.papers.bayesian_dp import MarkovChain, quilt_profile
 from gibbs_dp.papers.bayesian_dp.bdp import QuiltProfile
 from gibbs_dp.papers.bayesian_dp.markov_chain import answerable_queries, counting_error
@@ -90,7 +91,7 @@ def run_classifier(
     signs = [data.signs(rng) for _ in range(repetitions)]
     sets = [[data.sample(rng, sign) for _ in SETS] for sign in signs]
     train, holdout = (np.stack([one[i].correlations() for one in sets]) for i in range(2))
-    gated = Gates(jax.random.key(key), gate or paper_gate(data.n), repetitions)
+    gated = Gates(as_key(key), gate or paper_gate(data.n), repetitions)
     told, spent = gated.ask(train, holdout)
     accuracy = np.empty((repetitions, len(ANALYSTS), len(SETS), len(numbers)))
     for r, own in enumerate(sets):

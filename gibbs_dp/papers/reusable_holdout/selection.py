@@ -24,6 +24,7 @@ from scipy.stats import norm
 from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.holdout import plan_num_rows, plan_thresholdout, thresholdout_promise
 from gibbs_dp.information import bounds, checks
+from gibbs_dp.model.check import as_key
 from gibbs_dp.papers.reusable_holdout.data import Advance, Gate, Gates, mean_and_se, uncounted
 from gibbs_dp.papers.tables import Row
 
@@ -65,7 +66,7 @@ def selection_rows(
     grid = jnp.asarray(TEMPERATURES)
     for m in counts:
         checks.count("counts", m, minimum=2)
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(key), m), repetitions)
+        keys = jax.random.split(jax.random.fold_in(as_key(key), m), repetitions)
         run = jax.jit(
             lambda k, m=m: jax.lax.map(lambda one: one_selection(one, m, grid), k, batch_size=100)
         )
@@ -132,7 +133,7 @@ def maxima_draws(
 ) -> Float[np.ndarray, "repetitions choices groups"]:
     """Repeat `chosen_means`, vmapped."""
     checks.count("repetitions", repetitions, minimum=2)
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(key), n), repetitions)
+    keys = jax.random.split(jax.random.fold_in(as_key(key), n), repetitions)
     batch = max(1, min(repetitions, 8_000_000 // n))
     run = jax.jit(lambda k: jax.lax.map(lambda one: chosen_means(one, n), k, batch_size=batch))
     return np.asarray(run(keys), dtype=np.float64)
@@ -246,7 +247,7 @@ def run_climb(
     found = []
     for r in range(repetitions):
         rng = np.random.default_rng([key, r])
-        gates = Gates(jax.random.fold_in(jax.random.key(key), r), used, 1)
+        gates = Gates(jax.random.fold_in(as_key(key), r), used, 1)
         found.append(_one(rng, rows, d // phases, phases, gates))
         advance(1)
     parts = [np.stack(part) for part in zip(*found, strict=True)]
