@@ -17,6 +17,7 @@ from gibbs_dp._jaxlib.devices import platform
 from gibbs_dp._jaxlib.per_example import reached
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.model.changes import forget_with
 from gibbs_dp.model.charts import is_spread
 from gibbs_dp.model.check import check_examples as check_each
 from gibbs_dp.model.check import check_loss
@@ -100,6 +101,7 @@ def training_set(
 Found = TypeVar("Found")
 MOST_REMEMBERED = 64
 _remembered: dict[Any, tuple[list[weakref.ref[Any]], Any]] = {}
+forget_with(_remembered.clear)
 
 
 def remembered(

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from gibbs_dp._jaxlib.devices import key_of
 from gibbs_dp.io.files import shown
+from gibbs_dp.model.changes import notice_changes
 from gibbs_dp.model.charts import FlatCoordinates
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.losses.base import Loss
@@ -72,11 +73,12 @@ def check_gamma(gamma: Any) -> float:
 
 
 def check_posterior(posterior: Any) -> Any:
-    """Check that a posterior is one."""
+    """Check that a posterior is one, and that what was compiled of it is still true."""
     if not (isinstance(posterior, FlatCoordinates) and hasattr(posterior, "empirical_loss")):
         raise ValueError(
             f"posterior: got {type(posterior).__name__}; give gibbs_dp.GibbsPosterior(loss, prior)."
         )
+    notice_changes(posterior)
     return posterior
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,10 +15,14 @@ from gibbs_dp.information.checks import refuse_masked
 from gibbs_dp.model.charts import is_spread
 
 
-def as_examples(data: PyTree, name: str = "data") -> PyTree:
-    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite."""
+def as_examples(data: PyTree, name: str = "data", is_copied: bool = False) -> PyTree:
+    """Turn a pytree of array-likes into JAX arrays, checked: same length, not empty, finite.
+
+    ``is_copied``: on CPUs JAX may share the memory of an array of NumPy's, which its owner may
+    change; what keeps examples beyond a call copies them.
+    """
     _check_examples(data, name)
-    return jax.tree.map(_to_default_float, data)
+    return jax.tree.map(partial(_to_default_float, is_copied=is_copied), data)
 
 
 def as_host_examples(data: PyTree) -> PyTree:
@@ -68,11 +73,11 @@ def _check_examples(data: PyTree, name: str) -> None:
         raise ValueError(f"{name}: it is empty; give at least one example.")
 
 
-def _to_default_float(leaf: Any) -> Array:
+def _to_default_float(leaf: Any, is_copied: bool) -> Array:
     if is_spread(leaf):
         is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
         return leaf.astype(jnp.result_type(float)) if is_float else leaf
-    array = np.asarray(leaf)
+    array = np.array(leaf) if is_copied else np.asarray(leaf)
     if array.dtype.kind == "f":
         return jnp.asarray(array, dtype=jnp.result_type(float))
     return jnp.asarray(array)

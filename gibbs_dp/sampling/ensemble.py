@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from gibbs_dp._jaxlib.linalg import solve_lower
 from gibbs_dp._jaxlib.precision import matmul
+from gibbs_dp.model.changes import forget_with
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.model.recentring import Recentring, find_recentring
 from gibbs_dp.sampling.laplace import hessian_diagonal
@@ -184,6 +185,9 @@ def _plan(patience: int, num_draws: int, is_fixed: bool) -> _Now:
 def recentring_of(posterior: GibbsPosterior) -> Recentring | None:
     """As :func:`find_recentring`, which traces the prior, once for each posterior."""
     return find_recentring(posterior)
+
+
+forget_with(recentring_of.cache_clear)
 
 
 class Coordinates(NamedTuple):

@@ -18,6 +18,7 @@ from scipy import special
 
 from gibbs_dp._cautions import names_of
 from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp.model.changes import forget_with
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
@@ -226,6 +227,9 @@ def _has_no_slope(posterior: GibbsPosterior, structure: Any, shapes: tuple[Any, 
         return False
     blank = [jnp.zeros(each.shape, each.dtype) for each in (u, *shapes)]
     return not jnp.any(jax.grad(loss)(*blank))
+
+
+forget_with(_has_no_slope.cache_clear)
 
 
 def _first(task: Task) -> Sampler:

@@ -13,6 +13,7 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from gibbs_dp.information.checks import refuse_masked
+from gibbs_dp.model.changes import notice_changes
 from gibbs_dp.model.examples import as_examples, num_examples
 
 # A population given by a sampling function.
@@ -119,7 +120,7 @@ def as_population(population: Any) -> Population:
     population
         A population; an object with ``sample(key, n, num_ghosts)``, whose ``is_dependent`` and
         ``is_conditional`` are False unless it has them; or a callable ``(key, n) -> examples``.
-        An object that is not a JAX pytree must not change later: its draws are compiled once.
+        Globals, arrays and attributes that it reads may change from one call to the next.
 
     Returns
     -------
@@ -141,6 +142,7 @@ def as_population(population: Any) -> Population:
             f"population: a {type(population).__name__} is a table of examples; "
             "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
         )
+    notice_changes(population)
     if isinstance(population, HasSample):
         is_pytree = not jax.tree_util.all_leaves([population])
         if is_pytree and isinstance(population, Population):
@@ -180,7 +182,7 @@ class Finite:
     is_conditional: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        values = as_examples(self.values, "values")
+        values = as_examples(self.values, "values", is_copied=True)
         refuse_masked("Finite(probs)", self.probs)
         probs = np.asarray(self.probs, dtype=float)
         if probs.shape != (num_examples(values),):

@@ -92,7 +92,7 @@ class Table:
                 "Table(replace): must be True or False; examples and labels are one table: "
                 "Table((x, y))."
             )
-        object.__setattr__(self, "data", as_examples(self.data, "table"))
+        object.__setattr__(self, "data", as_examples(self.data, "table", is_copied=True))
         if self.weights is not None:
             if not self.replace:
                 raise ValueError(
@@ -141,7 +141,7 @@ class Table:
         ValueError
             If there are more or fewer rows, or they are ragged or hold NaN.
         """
-        examples = as_examples(data, "table")
+        examples = as_examples(data, "table", is_copied=True)
         if num_examples(examples) != self.num_rows:
             raise ValueError(
                 f"data: {num_examples(examples)} rows for {self.num_rows}; give one for each."

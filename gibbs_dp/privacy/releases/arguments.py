@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 
 from gibbs_dp._jaxlib.per_example import over_examples
 from gibbs_dp.information import checks
+from gibbs_dp.model.changes import notice_changes
 from gibbs_dp.model.check import check_loss
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.losses import Loss
@@ -48,6 +49,7 @@ def check_kinds(posterior: Any, domain: Any, ledger: Any, method: Any) -> None:
     ):
         if not isinstance(value, kind):
             raise ValueError(f"{name}: give a gibbs_dp.{kind.__name__}, got {checks.shown(value)}.")
+    notice_changes(posterior)
 
 
 def check_kernel(kernel: Any, posterior: GibbsPosterior, is_exact: bool) -> None:

@@ -1,0 +1,248 @@
+"""What users' functions read from outside themselves, and whether that has changed.
+
+JAX compiles a function once, with the values that it read then: global numbers, arrays that it
+closes over, attributes of its object. Where one of these changes and the function does not, as when
+a notebook's cell sets ``sigma = 3``, what was compiled before would run again and say what was true
+before. So every door looks at them, and where they differ all that was compiled is forgotten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import hashlib
+import sys
+import sysconfig
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+# Values of a function that are looked at, in all; elements of an array, evenly spread beyond.
+MOST_VALUES, MOST_ELEMENTS = 4096, 2**18
+PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
+
+_INSTALLED = tuple(
+    {
+        str(Path(str(path)).resolve())
+        for path in (
+            *(sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")),
+            Path(__file__).parent.parent,
+        )
+    }
+)
+# What objects were seen with, as long as they live; and what forgets beside JAX.
+_seen: dict[int, tuple[Callable[[], Any], Any]] = {}
+_forgetting: list[Callable[[], Any]] = [jax.clear_caches]
+
+
+def forget_with(clear: Callable[[], Any]) -> None:
+    """Have ``clear`` called where something has changed: it empties a cache by objects."""
+    _forgetting.append(clear)
+
+
+def notice_changes(given: Any) -> None:
+    """Forget what was compiled if functions in ``given``, seen before, read other values now.
+
+    Seen are numbers, texts and arrays, alone or in lists, tuples and dicts: globals, closures,
+    defaults and attributes, of functions that are called as well. **Not seen** are installed
+    packages and attributes of their objects, lists that have grown (logs), and what is read in
+    other ways: from files, by ``getattr``.
+    """
+    changed = [_is_changed(part) for part in _parts(given)]
+    if any(changed):
+        for clear in _forgetting:
+            clear()
+
+
+def _is_changed(part: Any) -> bool:
+    values = _Walk().of(part)
+    there, before = _seen.get(id(part), (None, None))
+    is_known = there is not None and there() is part
+    if not is_known:
+        for key in [key for key, (alive, _) in list(_seen.items()) if alive() is None]:
+            _seen.pop(key, None)
+    _seen[id(part)] = (_reference(part), values)
+    return is_known and values != before
+
+
+def _parts(given: Any) -> Iterator[Any]:
+    """Functions and objects of the user's, which may be wrapped anew at every call."""
+    if isinstance(given, types.MethodType):
+        yield from _parts(given.__self__)
+    elif isinstance(given, functools.partial):
+        yield given
+        yield from _parts((given.func, given.args, given.keywords))
+    elif isinstance(given, (list, tuple)):
+        for item in given:
+            yield from _parts(item)
+    elif isinstance(given, dict):
+        yield from _parts(list(given.values()))
+    elif isinstance(given, types.FunctionType) or hasattr(given, "__wrapped__"):
+        yield given
+    elif _is_ours(type(given)):
+        yield from _parts(_attributes(given))
+    elif not isinstance(given, (type, types.ModuleType)) and not _is_of_installed(type(given)):
+        yield given
+
+
+class _Same:
+    """An object that is compared by identity, and kept alive only where nothing else is known."""
+
+    def __init__(self, given: Any) -> None:
+        self._there = _reference(given)
+
+    def __eq__(self, other: object) -> bool:
+        own = self._there()
+        return isinstance(other, _Same) and own is not None and other._there() is own
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _reference(given: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(given)
+    except TypeError:  # such objects are few, and small
+        return lambda: given
+
+
+class _Walk:
+    """One look at all that an object reads, each part of it once: numbers, and tuples of those."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, (float, np.floating)):
+            return repr(value)  # NaN is itself
+        if isinstance(value, PLAIN):
+            return type(value), value
+        if isinstance(value, np.ndarray):
+            return _digest(value)
+        if id(value) in self._met or len(self._met) >= MOST_VALUES:
+            return None
+        self._met[id(value)] = value
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return _Items(map(self.of, value))
+        if isinstance(value, dict):
+            return _Items((key, self.of(item)) for key, item in value.items())
+        if isinstance(value, functools.partial):
+            return tuple(map(self.of, (value.func, value.args, value.keywords)))
+        if isinstance(value, types.MethodType):
+            return tuple(map(self.of, (value.__self__, value.__func__)))
+        if isinstance(value, types.FunctionType):
+            return tuple(self._of_function(value))
+        if isinstance(value, (type, types.ModuleType, jax.Array)):
+            return _Same(value)
+        return tuple(self._of_object(value))
+
+    def _of_function(self, function: types.FunctionType) -> Iterator[Any]:
+        code = function.__code__
+        stored = _stored(code)  # counters of its own
+        yield _Same(code)
+        yield self.of(function.__defaults__)
+        yield self.of(function.__kwdefaults__)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            # Not bound yet: its function is being defined.
+            is_bound = cell != types.CellType()
+            yield self.of(cell.cell_contents) if is_bound and name not in stored else None
+        if not _is_within(code.co_filename):
+            for name in sorted(_names(code) - stored):
+                yield self._of_global(function, name)
+
+    def _of_global(self, function: types.FunctionType, name: str) -> Any:
+        value = function.__globals__.get(name)
+        if isinstance(value, types.ModuleType):
+            if _is_within(getattr(value, "__file__", None)):
+                return None
+            named = _names(function.__code__) & vars(value).keys()
+            value = {key: vars(value)[key] for key in sorted(named)}
+        return self.of(value)
+
+    def _of_object(self, value: Any) -> Iterator[Any]:
+        yield _Same(value)
+        if hasattr(value, "__wrapped__"):  # jitted, say
+            yield self.of(value.__wrapped__)
+        kind = type(value)
+        if not _is_ours(kind):
+            if _is_of_installed(kind):
+                return
+            for item in [item for one in kind.__mro__ for item in vars(one).values()]:
+                if isinstance(item, types.FunctionType):
+                    yield self.of(item)
+        yield self.of(_attributes(value))
+
+
+class _Items(tuple[Any, ...]):
+    """What a container holds; one that has grown, as a log does, counts as unchanged."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Items):
+            return False
+        return len(self) != len(other) or tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return len(self)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes that were set, not those that were found when they were first asked for."""
+    held, kind = getattr(value, "__dict__", {}), type(value)
+    if dataclasses.is_dataclass(value):
+        names: Iterable[str] = [field.name for field in dataclasses.fields(value)]
+        if not _is_ours(kind):
+            names = [*names, *(name for name in held if name not in names)]
+    else:
+        names = list(held)
+    return {
+        name: held[name]
+        for name in names
+        if name in held and not isinstance(getattr(kind, name, None), functools.cached_property)
+    }
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Names that a function may read from its globals, those of functions inside it too."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _stored(code: types.CodeType) -> set[str]:
+    """Names of globals and closures that a function sets itself."""
+    found = {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("STORE_GLOBAL", "STORE_DEREF")
+    }
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return found.union(*map(_stored, inner))
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _is_of_installed(kind: type) -> bool:
+    return _is_within(getattr(sys.modules.get(kind.__module__), "__file__", None))
+
+
+def _is_within(file: str | None) -> bool:
+    """Whether a file is Python's, an installed package's or this one's; built-in ones are."""
+    return file is None or file.startswith(_INSTALLED)
+
+
+def _digest(array: np.ndarray) -> tuple[Any, ...]:
+    if array.dtype.hasobject:
+        return (array.shape, _Same(array))
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
+    some = np.ascontiguousarray(flat[:: max(1, array.size // MOST_ELEMENTS)])
+    found = hashlib.blake2b(some.view(np.uint8).data, digest_size=16).digest()
+    return (array.shape, array.dtype.str, found)
