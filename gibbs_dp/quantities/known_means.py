@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from gibbs_dp._jaxlib.compile import on_default_backend, program
-from gibbs_dp._jaxlib.devices import is_accelerator, key_of, platform, target_platform
+from gibbs_dp._jaxlib.devices import is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.jaxprs import equations
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots
 from gibbs_dp.engine.executor import run_jobs
@@ -39,8 +39,8 @@ PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
 # GPU waits for its host between calls, and takes as many calls' datasets as keep it busy together.
 HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
 MOST_CALLS, MOST_NUMBERS_OF_A_GPU = 64, 2**26
-# Numbers of partners that are remembered for another audit of the same objects, whatever its key
-# and gammas.
+# Numbers of partners that are remembered for another audit of the same objects and key, whatever
+# its gammas. Audits of another key have others: their errors must not be one error.
 MOST_REMEMBERED = 2**22
 # Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
 LEAST_CURVED = 1e-6
@@ -168,7 +168,7 @@ class KnownMeans:
             spec.posterior,
             spec.population,
             *(spec.n, spec.num_ghosts, spec.group_size, self._num_partners, self._at_once),
-            np.asarray(u).tobytes(),
+            *(np.asarray(u).tobytes(), np.asarray(jax.random.key_data(spec.key)).tobytes()),
         )
 
     @property
@@ -233,8 +233,7 @@ class KnownMeans:
         partners = self._partners.get(part)
         if partners is not None:
             return self._less(own, [partners])[0], partners, of_prior
-        # Partners that are the same whatever an audit's key is.
-        root, count = roots(key_of(0), Stream.UNSAMPLED), self._num_partners
+        root, count = roots(self._spec.key, Stream.UNSAMPLED), self._num_partners
         parts = [self._run(root, calls * count + i)[0] for i in range(count)]
         less, partners = self._less(own, parts)
         if (part + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
