@@ -325,7 +325,7 @@ def audit(
         from gibbs_dp.engine.remote import check_executor
 
         check_executor(executor)
-    check_posterior(posterior)
+    check_posterior(posterior, learn, sampler)
     checked, root = check_gammas(gammas), as_key(key)
     # What is given in place of chains counts as a kernel, which the audit keeps to.
     chains, kernel = (

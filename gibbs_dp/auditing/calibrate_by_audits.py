@@ -126,7 +126,7 @@ def _with_se(value: float, se: float) -> str:
 
 def interval(gamma: float, gamma_se: float) -> tuple[float, float]:
     """95% interval of gamma on a logarithmic scale."""
-    factor = math.exp(min(Z * gamma_se / gamma, 700.0))
+    factor = math.exp(min(LIMIT_Z * gamma_se / gamma, 700.0))
     return gamma / factor, gamma * factor
 
 

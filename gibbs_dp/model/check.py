@@ -72,13 +72,13 @@ def check_gamma(gamma: Any) -> float:
     return value
 
 
-def check_posterior(posterior: Any) -> Any:
-    """Check that a posterior is one, and that what was compiled of it is still true."""
+def check_posterior(posterior: Any, *others: Any) -> Any:
+    """Check that a posterior is one; what was compiled of it, and of others, must still be true."""
     if not (isinstance(posterior, FlatCoordinates) and hasattr(posterior, "empirical_loss")):
         raise ValueError(
             f"posterior: got {type(posterior).__name__}; give gibbs_dp.GibbsPosterior(loss, prior)."
         )
-    notice_changes(posterior)
+    notice_changes((posterior, others))
     return posterior
 
 

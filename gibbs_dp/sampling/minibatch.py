@@ -171,7 +171,7 @@ def sample_minibatches(
     >>> abs(float(draws.kept.mean()) - 2.97) < 0.1
     True
     """
-    check_posterior(posterior)
+    check_posterior(posterior, kernel, keep)
     gamma = check_gamma(gamma)
     _check_kernel(kernel)
     if posterior.structured:

@@ -282,7 +282,7 @@ def sample(
     num_chains = positive_count("num_chains", num_chains, least=2)
     num_samples = positive_count("num_samples", num_samples, least=4)
     num_warmup = positive_count("num_warmup", num_warmup, least=0)
-    check_posterior(posterior)
+    check_posterior(posterior, sampler)
     gamma = check_gamma(gamma)
     if max_seconds is not None and not max_seconds >= 0:
         raise ValueError(f"max_seconds: must be a number >= 0 or None, got {max_seconds}.")

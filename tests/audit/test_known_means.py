@@ -193,9 +193,7 @@ def test_errors_of_several_keys_are_independent():
     With partners that all keys share the spread is a quarter of it, and the mean 7 errors off. With
     15 degrees of freedom the share is below 0.55 in 0.5% of all tests and above 1.6 in 0.1%.
     """
-    posterior = gdp.GibbsPosterior(
-        gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1))
-    )
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.real(1)))
     reports = [
         gdp.audit(
             posterior,

@@ -206,3 +206,30 @@ def test_tables_do_not_share_memory():
         array *= 2.0
         for held in (table, again):
             assert float(jnp.max(held.data)) == 1.0
+
+
+def test_functions_of_minibatch_draws_follow_too(monkeypatch):
+    monkeypatch.setitem(globals(), "SCALE", 1.0)
+    posterior = gdp.GibbsPosterior(by_square, dist.Normal(0.0, 1.0))
+    data = np.linspace(-1.0, 1.0, 40)
+    kept = []
+    for scale in (1.0, 3.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        draws = gdp.sample_minibatches(
+            posterior,
+            data,
+            1.0,
+            kernel=gdp.StochasticLangevin(1e-2),
+            batch_size=8,
+            num_samples=20,
+            num_warmup=10,
+            progress=False,
+            keep=scaled,
+            key=1,
+        )
+        kept.append(np.asarray(draws.kept))
+    np.testing.assert_allclose(kept[1], 3.0 * kept[0], rtol=1e-6)
+
+
+def by_square(theta, z):
+    return 0.5 * (theta - z) ** 2
