@@ -21,6 +21,7 @@ from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp.model.changes import forget_with
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.model.prior import Prior
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.cautions import (
@@ -37,7 +38,7 @@ from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import INSIDE, LEAST_MASS, MAX_LADDER_DIM, Modes, potential_at
 from gibbs_dp.sampling.sampler import Sampler
 from gibbs_dp.sampling.smc import SMC
-from gibbs_dp.sampling.target import NoHessianError, Target, derivatives_named
+from gibbs_dp.sampling.target import NoHessianError, Target, derivatives_named, reaches
 
 
 class Task(NamedTuple):
@@ -81,6 +82,9 @@ MOST_BY_CHANCE = 1.1
 WANTED_ESS, MANY_DRAWS = 400.0, 2000
 # Share of moves accepted below which they are not left at either: their step was found elsewhere.
 LEAST_ACCEPTED = 0.4
+# Reach of a tail (a Gaussian's is 3.4) from where on the prior is asked; of Student's t with five
+# degrees of freedom the power is 6. Standard deviations away, where it is read off; coordinates.
+LONG_TAIL, LOW_POWER, FAR_OUT, MOST_TAILS = 3.9, 6.5, (1e3, 1e6), 8
 # Of chains that did not mix: times as long.
 PATIENCE = 4
 # Of SMC: fewest, most, and times as many where too few were effective.
@@ -124,6 +128,10 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         seen.append(draws)
         names, r_hat = _reasons(draws), draws.worst_r_hat
         slow = [] if names or seen[1:] else _slow(sampler, draws)
+        may_stretch = not (last.has_heavy_tails or isinstance(sampler, SMC))
+        if may_stretch and falls_as_a_power(task.posterior.prior, draws.theta):
+            last.has_heavy_tails = True
+            slow = [] if names else [*slow, "the tail of a power"]
         names = names or slow
         last.names, last.r_hat = names, r_hat
         last.found = _may_be_missed(names, draws)
@@ -280,6 +288,35 @@ def _slow(sampler: Sampler, draws: Draws) -> list[str]:
     if _num_draws(draws) >= MANY_DRAWS and np.min(draws.mixing[1]) < WANTED_ESS:
         return ["few-effective-draws"]
     return ["few moves accepted"] if np.mean(draws.accept_rate) < LEAST_ACCEPTED else []
+
+
+def falls_as_a_power(prior: Prior, theta: PyTree) -> bool:
+    """Whether a tail is longer than a Gaussian's where the prior's falls as a low power.
+
+    ``theta``: leaves ``[chains, draws, ...]``. Draws do not tell such tails, of Student's t with
+    three degrees of freedom, from exponential ones, which chains reach well; the prior does. Where
+    data decide, tails are short.
+    """
+    leaves, structure = jax.tree.flatten(jax.tree.map(lambda a: np.asarray(a, np.float64), theta))
+    middle = [np.median(leaf, axis=(0, 1)) for leaf in leaves]
+
+    def log_prior(place: int, at: int, value: float) -> float:
+        moved = [np.array(m) for m in middle]
+        moved[place].reshape(-1)[at] = value
+        point = jax.tree.unflatten(structure, [m.astype(jnp.result_type(float)) for m in moved])
+        return float(prior.log_prob(point))
+
+    for place, (support, leaf) in enumerate(zip(prior.supports, leaves, strict=True)):
+        if any(np.isfinite(end).any() for end in support.ends()):
+            continue  # chains move in logarithms, whose tails are light
+        flat = leaf.reshape(*leaf.shape[:2], -1)
+        for at in np.flatnonzero(reaches(flat, LONG_TAIL) > LONG_TAIL)[:MOST_TAILS]:
+            center, width = middle[place].reshape(-1)[at], flat[..., at].std()
+            for side in (-width, width):
+                near, far = (log_prior(place, int(at), center + side * t) for t in FAR_OUT)
+                if 0 < (near - far) / math.log(FAR_OUT[1] / FAR_OUT[0]) < LOW_POWER:
+                    return True
+    return False
 
 
 def _num_draws(draws: Draws) -> int:

@@ -209,19 +209,26 @@ MIDDLE = 5.0
 
 def reach(u: Float[np.ndarray, "chain draw dim"]) -> float:
     """How far the heaviest tail of any coordinate reaches at least, in quartile distances."""
+    return float(reaches(u).max(initial=0.0))
+
+
+def reaches(
+    u: Float[np.ndarray, "chain draw dim"], least: float = HEAVY
+) -> Float[np.ndarray, " dim"]:
+    """How far each coordinate's heavier tail reaches at least; 0 where below ``least``."""
     u = np.asarray(u)
     chains, draws, dim = u.shape
+    found = np.zeros(dim)
     if chains * draws < FEWEST or not np.isfinite(u).all():
-        return 0.0
-    largest = 0.0
-    for at in np.flatnonzero(_reaches(u.reshape(-1, dim), OUTER, 0.25) > HEAVY):
+        return found
+    for at in np.flatnonzero(_reaches(u.reshape(-1, dim), OUTER, 0.25) > least):
         ess = float(effective_sample_size(np.asarray(u[..., at], np.float64)))
         error = TAIL_Z / np.sqrt(max(ess, 1.0)) if ess == ess else 1.0
         outer = OUTER + error * np.sqrt(OUTER * (1.0 - OUTER))
         inner = 0.25 - error * np.sqrt(0.25 * 0.75)
         if outer < inner:
-            largest = max(largest, float(_reaches(u[..., [at]].reshape(-1, 1), outer, inner)[0]))
-    return largest
+            found[at] = _reaches(u[..., [at]].reshape(-1, 1), outer, inner)[0]
+    return found
 
 
 def _reaches(
