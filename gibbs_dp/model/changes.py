@@ -23,8 +23,9 @@ from typing import Any
 import jax
 import numpy as np
 
-# Values of a function that are looked at, in all; elements of an array, evenly spread beyond.
-MOST_VALUES, MOST_ELEMENTS = 4096, 2**18
+# Values of a function that are looked at, in all and within each other; elements of an array,
+# evenly spread beyond.
+MOST_VALUES, DEEPEST, MOST_ELEMENTS = 4096, 32, 2**18
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 _INSTALLED = tuple(
@@ -117,6 +118,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._met: dict[int, Any] = {}
+        self._depth = 0
 
     def of(self, value: Any) -> Any:
         if isinstance(value, (float, np.floating)):
@@ -125,13 +127,21 @@ class _Walk:
             return type(value), value
         if isinstance(value, np.ndarray):
             return _digest(value)
-        if id(value) in self._met or len(self._met) >= MOST_VALUES:
+        is_too_much = len(self._met) >= MOST_VALUES or self._depth >= DEEPEST
+        if id(value) in self._met or is_too_much:
             return None
         self._met[id(value)] = value
+        self._depth += 1
+        try:
+            return self._inside(value)
+        finally:
+            self._depth -= 1
+
+    def _inside(self, value: Any) -> Any:
         if isinstance(value, (list, tuple, set, frozenset)):
             return _Items(map(self.of, value))
         if isinstance(value, dict):
-            return _Items((key, self.of(item)) for key, item in value.items())
+            return _Items((key, self.of(item)) for key, item in list(value.items()))
         if isinstance(value, functools.partial):
             return tuple(map(self.of, (value.func, value.args, value.keywords)))
         if isinstance(value, types.MethodType):
@@ -152,14 +162,14 @@ class _Walk:
             # Not bound yet: its function is being defined.
             is_bound = cell != types.CellType()
             yield self.of(cell.cell_contents) if is_bound and name not in stored else None
-        if not _is_within(code.co_filename):
+        if not code.co_filename.startswith(_INSTALLED):
             for name in sorted(_names(code) - stored):
                 yield self._of_global(function, name)
 
     def _of_global(self, function: types.FunctionType, name: str) -> Any:
         value = function.__globals__.get(name)
         if isinstance(value, types.ModuleType):
-            if _is_within(getattr(value, "__file__", None)):
+            if _is_installed(value.__name__):
                 return None
             named = _names(function.__code__) & vars(value).keys()
             value = {key: vars(value)[key] for key in sorted(named)}
@@ -231,12 +241,15 @@ def _is_ours(kind: type) -> bool:
 
 
 def _is_of_installed(kind: type) -> bool:
-    return _is_within(getattr(sys.modules.get(kind.__module__), "__file__", None))
+    return _is_installed(kind.__module__)
 
 
-def _is_within(file: str | None) -> bool:
-    """Whether a file is Python's, an installed package's or this one's; built-in ones are."""
-    return file is None or file.startswith(_INSTALLED)
+def _is_installed(module: str) -> bool:
+    """Whether a module is Python's, an installed package's or this one's."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:  # built in, or made by a notebook
+        return module.partition(".")[0] in sys.stdlib_module_names and module != "__main__"
+    return bool(file.startswith(_INSTALLED))
 
 
 def _digest(array: np.ndarray) -> tuple[Any, ...]:

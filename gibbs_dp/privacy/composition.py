@@ -25,6 +25,8 @@ from gibbs_dp.privacy.routes import LARGEST
 
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
 DISCRETIZATION = 1e-4
+# Orders of curves that are known at any.
+ORDERS: tuple[float, ...] = tuple((1.0 + np.geomspace(1e-2, 1e3, 61)).tolist())
 # Steps to the epsilon that pays for its own total variation; two or three are enough.
 MOST_STEPS = 50
 
@@ -46,7 +48,8 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     """``(epsilon, delta)`` of several releases together, chosen adaptively or not.
 
     The smallest ``epsilon`` of three valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
-    curves (dp-accounting's conversion); convolving privacy-loss distributions, with Gaussian DP as
+    curves, those of pure, zero-concentrated and Gaussian DP too (dp-accounting's conversion);
+    convolving privacy-loss distributions, with Gaussian DP as
     a Gaussian and anything else as its ``(epsilon_i, delta_i)`` pair (dp-accounting, pessimistic).
     Draws that are near exact ones are also composed as these, within the sum of total variations.
 
@@ -144,14 +147,29 @@ def _basic(guarantees: Sequence[Guarantee], delta: float) -> tuple[float, float]
 
 
 def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:
-    """Sum the curves on the orders that all of them have."""
+    """Sum the curves on the orders that all of them have.
+
+    Pure, zero-concentrated and Gaussian DP are curves too, at any order (Bun & Steinke 2016,
+    Proposition 1.4 and Lemma 2.4): ``epsilon^2 a / 2``, ``rho a`` and ``mu^2 a / 2``.
+    """
     curves = [dict(g.renyi) for g in guarantees]
-    orders = sorted(set.intersection(*(set(c) for c in curves)))
+    slopes = [_slope(g) for g in guarantees]
+    bound = [set(c) for c, slope in zip(curves, slopes, strict=True) if math.isinf(slope)]
+    orders = sorted(set.intersection(*bound) if bound else set(ORDERS).union(*curves))
     if not orders:
         return math.inf
     rdp = require("dp_accounting.rdp")
-    total = [math.fsum(c[a] for c in curves) for a in orders]
+    total = [
+        math.fsum(min(c.get(a, math.inf), s * a) for c, s in zip(curves, slopes, strict=True))
+        for a in orders
+    ]
     return float(rdp.compute_epsilon(orders, total, delta)[0])
+
+
+def _slope(g: Guarantee) -> float:
+    """Least ``rho`` with which a Rényi curve is at most ``rho a``; infinite where none is known."""
+    pure, zcdp, gdp = (math.inf if x is None else x for x in (g.pure_epsilon, g.zcdp, g.gdp))
+    return min(pure**2 / 2, zcdp, gdp**2 / 2)
 
 
 def _privacy_losses(guarantees: Sequence[Guarantee]) -> list[Any]:

@@ -78,7 +78,8 @@ def derive_constants(
             "no Domain is declared; pass domain=gibbs_dp.Domain(x_bound=..., y_range=...)"
             if domain is None
             else "the loss is a plain function; declare its constants with "
-            "gibbs_dp.losses.Declared(loss, oscillation=..., lipschitz=..., strong_convexity=...)"
+            "gibbs_dp.losses.Declared(loss, oscillation=..., lipschitz=..., strong_convexity=...); "
+            "method=gibbs_dp.privacy.ChainDraw() releases without, as for networks"
         )
         reasons = dict.fromkeys(("range", "lipschitz", "convexity", "smoothness"), reason)
         inf = math.inf

@@ -98,7 +98,8 @@ nothing was recorded.
         self._seen: State | None = None
         with ledger_file.reading(self._file) as connection:
             connection.execute("BEGIN")
-            budget, _ = self._look(connection)
+            budget, state = self._look(connection)
+            ledger_file.read_charges(connection, budget, state)  # each fits its seal
         self.currency: str = budget.currency
         self.adjacency: str = budget.adjacency
         self._budget = budget.amounts

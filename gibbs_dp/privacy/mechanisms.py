@@ -222,13 +222,30 @@ class ExponentialMechanism(PureMechanism):
     def probabilities(
         self, utilities: Float[np.ndarray, " choices"]
     ) -> Float[np.ndarray, " choices"]:
-        """Law of the index."""
+        """Law of the index.
+
+        Raises
+        ------
+        ValueError
+            If there are no utilities, or one is NaN or infinite.
+        """
+        _check_utilities(utilities)
         weights = np.exp((utilities - utilities.max()) / self.temperature)
         return np.asarray(weights / weights.sum())
 
     def release(self, utilities: Float[np.ndarray, " choices"]) -> int:
         """Draw an index with secret random bits, from this law exactly."""
+        _check_utilities(utilities)
         return exponential_release(utilities, self.temperature)
+
+
+def _check_utilities(utilities: Float[np.ndarray, ...]) -> None:
+    if np.ndim(utilities) != 1 or not np.size(utilities):
+        raise ValueError(
+            f"utilities: shape {np.shape(utilities)}; give one number for each choice."
+        )
+    if not np.isfinite(utilities).all():
+        raise ValueError("utilities: one is NaN or infinite; give finite numbers.")
 
 
 @dataclass(frozen=True)

@@ -381,6 +381,7 @@ def check_calibration(
         data = jax.jit(jax.vmap(lambda k, t: make(k, t, n)))(keys, truth)
     else:
         data = _simulated(simulate, keys, truth, n)
+    _check_finite(data)
     draws = sample(
         posterior,
         data,
@@ -479,6 +480,18 @@ def _simulated(simulate: Simulator, keys: Key[Array, " datasets"], truth: PyTree
     except LOOKS_AT_VALUES:
         found = [as_examples(row(i), "simulate") for i in range(len(keys))]
         return jax.tree.map(lambda *a: jnp.stack(a), *found)
+
+
+def _check_finite(data: PyTree) -> None:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(data)]
+    bad = ~np.all([np.isfinite(a).reshape(len(a), -1).all(axis=1) for a in leaves], axis=0)
+    if bad.any():
+        raise ValueError(
+            f"posterior: of {bad.size} datasets simulated with parameters from the prior, "
+            f"{bad.sum()} hold values that are NaN or infinite (dataset {int(np.argmax(bad))} "
+            "first), none of which a sampler takes; give a prior that leaves out the parameters "
+            "that make them, or compute in double precision."
+        )
 
 
 def _values(

@@ -127,7 +127,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if FINITE_PRECISION in guarantee.caveats:
             require_accepted(self.accept, {FLOAT_ARITHMETIC: IDEALIZATIONS[FLOAT_ARITHMETIC]})
         family = self.__dict__.setdefault("_family", Family())
-        warn_again(family.fitted(), guarantee.epsilon, self.ledger is not None)
+        warn_again(family.fitted(guarantee.epsilon), guarantee.epsilon, self.ledger is not None)
         if not isinstance(self.ledger, (Ledger, str, os.PathLike, type(None))):
             raise ValueError(
                 "ledger: give a gibbs_dp.Ledger or the path of one, got "

@@ -157,27 +157,27 @@ def leak(sentence: str, leaks: list[str]) -> None:
 
 
 class Family:
-    """Counts the fits of one estimator and of its clones, in this process."""
+    """Counts the fits of one estimator and of its clones, in this process, and what they spent."""
 
     def __init__(self) -> None:
-        self.num_fits = 0
+        self.num_fits, self.spent = 0, 0.0
 
-    def fitted(self) -> int:
+    def fitted(self, epsilon: float) -> Family:
         """Count one more fit."""
-        self.num_fits += 1
-        return self.num_fits
+        self.num_fits, self.spent = self.num_fits + 1, self.spent + epsilon
+        return self
 
     def __deepcopy__(self, memo: Any) -> Family:
         return self
 
 
-def warn_again(num_fits: int, epsilon: float, has_ledger: bool) -> None:
+def warn_again(family: Family, epsilon: float, has_ledger: bool) -> None:
     """Say what fits beyond the first cost, unless a ledger counts them."""
-    if num_fits < 2 or has_ledger:
+    if family.num_fits < 2 or has_ledger:
         return
     warnings.warn(
-        f"this is fit {num_fits} of one estimator and its clones: if all saw the same rows, they "
-        f"spent {num_fits * epsilon:.6g} in epsilon together, not {epsilon:.6g} (cross-validation "
+        f"this is fit {family.num_fits} of one estimator and its clones: if all saw the same rows, "
+        f"they spent {family.spent:.6g} in epsilon together, not {epsilon:.6g} (cross-validation "
         "and grid searches fit many times). Choose settings on public data, or give a ledger.",
         RepeatedFitWarning,
         stacklevel=4,

@@ -185,6 +185,15 @@ def test_grid_searches_say_that_each_fit_spends(tmp_path):
         GridSearchCV(model, {"epsilon": [0.5]}, cv=2).fit(x, y)
     told = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
     assert ["spent 1 in epsilon" in told[0], "spent 1.5 in epsilon" in told[1]] == [True, True]
+    model.set_params(epsilon=5.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GridSearchCV(clone(model), {"epsilon": [5.0, 0.1]}, cv=2, refit=False).fit(x, y)
+    told = [str(w.message) for w in caught if w.category is RepeatedFitWarning]
+    # After three of 0.5, which were of one family.
+    assert [f"spent {total:g} in epsilon" in text for total, text in zip(
+        (6.5, 11.5, 11.6, 11.7), told, strict=True
+    )] == [True] * 4  # fmt: skip
     ledger = gdp.Ledger.create(tmp_path / "ledger", epsilon=100.0, adjacency="replace-one")
     model.set_params(ledger=ledger)
     GridSearchCV(model, {"epsilon": [0.5]}, cv=2).fit(x, y)

@@ -1,6 +1,7 @@
 """What users' functions read may change between calls; closed forms say what is true then."""
 
 import functools
+import sys
 import types
 
 import jax
@@ -140,6 +141,27 @@ def test_logs_counters_and_what_is_found_later_are_no_changes(forgotten):
         counting(0.0, 1.0)
         assert own.square == 1.0
         own.asked.append(1)
+    assert not forgotten
+
+
+def test_classes_of_a_notebook_are_the_users(forgotten, monkeypatch):
+    """The module of its cells has no file."""
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
+    monkeypatch.setattr(ByAttribute, "__module__", "__main__")
+    own = ByAttribute()
+    changes.notice_changes(own)
+    own.scale = 2.0
+    changes.notice_changes(own)
+    assert forgotten == [1]
+
+
+def test_what_holds_itself_or_goes_deep_ends(forgotten):
+    deep, own = [1.0], ByAttribute()
+    for _ in range(5000):
+        deep = [deep]
+    own.deep, own.itself = deep, own
+    for _ in range(2):
+        changes.notice_changes(own)
     assert not forgotten
 
 

@@ -428,3 +428,12 @@ def test_releases_work_in_a_core_installation(release, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opendp.prelude", None)
     monkeypatch.setitem(__import__("sys").modules, "opendp", None)
     assert np.isfinite(np.asarray(release(), float)).all()
+
+
+@pytest.mark.parametrize("utilities", [[], [np.nan, 1.0], [np.inf, 1.0]])
+def test_utilities_without_a_law_are_refused(utilities):
+    mechanism = ExponentialMechanism(1, 1, adjacency="replace-one")
+    with pytest.raises(ValueError, match="utilities: "):
+        mechanism.probabilities(np.array(utilities))
+    with pytest.raises(ValueError, match="utilities: "):
+        mechanism.release(np.array(utilities))

@@ -168,6 +168,8 @@ def test_every_edited_field_is_found(whole, tmp_path, statement):
     path = tmp_path / "edited"
     shutil.copy(whole[0], path)
     edit(path, statement)
+    with pytest.raises(DamagedLedgerError):  # before anything is charged to it
+        gdp.Ledger(path)
     assert judge(path, whole[1]) == "refused"
 
 

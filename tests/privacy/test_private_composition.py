@@ -10,10 +10,8 @@ from dp_accounting import pld
 
 import gibbs_dp as gdp
 from gibbs_dp.information.bounds import delta_from_gdp
-from gibbs_dp.privacy import (
-    account,
-    compose,
-)
+from gibbs_dp.privacy import account, compose
+from gibbs_dp.privacy.composition import composed_pure_dp
 
 
 def gaussian(mu, adjacency="add-remove"):
@@ -65,6 +63,28 @@ def test_renyi_curves_of_bounded_range_add():
     rho = 100 * 0.1**2 / 8
     assert found < rho + 2 * math.sqrt(rho * math.log(1e6))
     assert found > account(posterior, num_draws=100, **given).epsilon(1e-6)
+
+
+@pytest.mark.parametrize("k", [5, 20, 200])
+def test_zero_concentrated_guarantees_add_as_such(k):
+    """``rho + 2 sqrt(rho log 1/delta)`` (Bun & Steinke 2016, Proposition 1.3) is no better.
+
+    Nor is the binomial closed form of pure DP alone, beside which bounded range halves the rate.
+    """
+    one = gdp.privacy.ExponentialMechanism(1.0, 1.0, adjacency="replace-one").guarantee
+    assert (one.zcdp, one.renyi) == (0.125, ())
+    found = compose([one] * k, delta=1e-5).epsilon
+    rho = 0.125 * k
+    assert found <= rho + 2 * math.sqrt(rho * math.log(1e5))
+    assert found <= composed_pure_dp(k, 1.0, delta=1e-5) * (1 + 1e-3)
+    # No order of the curve is better: the infimum of what dp-accounting makes of it.
+    orders = 1 + np.geomspace(1e-3, 1e4, 4001)
+    least, _ = dp_accounting.rdp.compute_epsilon(orders, rho * orders, 1e-5)
+    if k > 5:  # where pairs are the better route
+        assert least <= found <= least * 1.01
+    mixed = compose([one] * k + [gaussian(0.5, "replace-one")] * k, delta=1e-5).epsilon
+    least, _ = dp_accounting.rdp.compute_epsilon(orders, 2 * rho * orders, 1e-5)
+    assert mixed <= least * 1.01
 
 
 def test_deltas_add_up_as_for_mechanisms_that_reveal_everything_so_often():

@@ -296,3 +296,16 @@ def test_its_page_has_picture_warnings_and_settings(tmp_path):
         "Settings and versions",
     ]
     assert "svg" in page.tags
+
+
+def test_datasets_that_overflow_are_no_fault_of_the_data():
+    """A scale whose logarithm may be 100 makes infinities in single precision."""
+
+    def model(x, y=None):
+        size = numpyro.sample("size", dist.Normal(0.0, 100.0))
+        with numpyro.plate("rows", len(x)):
+            numpyro.sample("y", dist.Normal(0.0, jnp.exp(3.0 * size)), obs=y)
+
+    posterior = gdp.GibbsPosterior.from_numpyro(model, args=(np.zeros(4), np.zeros(4)))
+    with pytest.raises(ValueError, match=r"posterior: of 16 datasets simulated .* \d+ hold values"):
+        gdp.check_calibration(posterior, num_datasets=16)
