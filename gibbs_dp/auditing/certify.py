@@ -454,7 +454,7 @@ def certify(
     >>> found.gamma, round(found.bound, 3), found.is_exact
     (1.0, 0.034, True)
     """
-    check_posterior(posterior)
+    check_posterior(posterior, sampler)
     if posterior.structured:
         raise ValueError(
             "posterior: a total_loss has no losses of independent examples, which certificates are "

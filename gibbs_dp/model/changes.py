@@ -8,15 +8,18 @@ before. So every door looks at them, and where they differ all that was compiled
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import dis
 import functools
 import hashlib
+import os
+import site
 import sys
 import sysconfig
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +29,17 @@ import numpy as np
 # Values of a function that are looked at, in all and within each other; elements of an array,
 # evenly spread beyond.
 MOST_VALUES, DEEPEST, MOST_ELEMENTS = 4096, 32, 2**18
+NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
+_PATHS = [
+    *(sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
+    str(Path(__file__).parent.parent),
+]
 _INSTALLED = tuple(
-    {
-        str(Path(str(path)).resolve())
-        for path in (
-            *(sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")),
-            Path(__file__).parent.parent,
-        )
-    }
+    {f"{found}{os.sep}" for path in _PATHS for found in (path, os.path.realpath(path))}
 )
 # What objects were seen with, as long as they live; and what forgets beside JAX.
 _seen: dict[int, tuple[Callable[[], Any], Any]] = {}
@@ -52,8 +56,9 @@ def notice_changes(given: Any) -> None:
 
     Seen are numbers, texts and arrays, alone or in lists, tuples and dicts: globals, closures,
     defaults and attributes, of functions that are called as well. **Not seen** are installed
-    packages and attributes of their objects, lists that have grown (logs), and what is read in
-    other ways: from files, by ``getattr``.
+    packages and attributes of their objects, what the function itself stores, lists that have grown
+    (logs), single elements of large arrays, and what is read in other ways: from files, by
+    ``getattr``. What a NumPyro model's prior reads is part of the posterior when that is made.
     """
     changed = [_is_changed(part) for part in _parts(given)]
     if any(changed):
@@ -72,24 +77,39 @@ def _is_changed(part: Any) -> bool:
     return is_known and values != before
 
 
-def _parts(given: Any) -> Iterator[Any]:
+def _parts(given: Any, within: tuple[int, ...] = ()) -> Iterator[Any]:
     """Functions and objects of the user's, which may be wrapped anew at every call."""
+    if id(given) in within or len(within) >= DEEPEST:
+        return
+    inside: tuple[Any, ...] = ()
     if isinstance(given, types.MethodType):
-        yield from _parts(given.__self__)
+        inside = (given.__self__,)
     elif isinstance(given, functools.partial):
         yield given
-        yield from _parts((given.func, given.args, given.keywords))
+        inside = (given.func, given.args, given.keywords)
     elif isinstance(given, (list, tuple)):
-        for item in given:
-            yield from _parts(item)
+        inside = tuple(given)
     elif isinstance(given, dict):
-        yield from _parts(list(given.values()))
-    elif isinstance(given, types.FunctionType) or hasattr(given, "__wrapped__"):
+        inside = tuple(given.values())
+    elif isinstance(given, types.FunctionType) or _wrapped(given) is not None:
         yield given
+    elif isinstance(given, type):
+        if not _is_of_installed(given):
+            yield given
     elif _is_ours(type(given)):
-        yield from _parts(_attributes(given))
-    elif not isinstance(given, (type, types.ModuleType)) and not _is_of_installed(type(given)):
+        inside = tuple(_attributes(given).values())
+    elif not isinstance(given, types.ModuleType) and not _is_of_installed(type(given)):
         yield given
+    for item in inside:
+        yield from _parts(item, (*within, id(given)))
+
+
+def _wrapped(given: Any) -> Any:
+    """Return what a decorator, or ``jax.jit``, has wrapped; None for nothing, or an error."""
+    try:
+        return getattr(given, "__wrapped__", None)
+    except Exception:  # whatever users' objects raise
+        return None
 
 
 class _Same:
@@ -148,13 +168,17 @@ class _Walk:
             return tuple(map(self.of, (value.__self__, value.__func__)))
         if isinstance(value, types.FunctionType):
             return tuple(self._of_function(value))
-        if isinstance(value, (type, types.ModuleType, jax.Array)):
+        if isinstance(value, type):
+            return (_Same(value), *self._of_class(value))
+        if isinstance(value, (types.ModuleType, jax.Array)):
             return _Same(value)
+        if isinstance(value, NAMESPACES):
+            return self.of(vars(value))
         return tuple(self._of_object(value))
 
     def _of_function(self, function: types.FunctionType) -> Iterator[Any]:
         code = function.__code__
-        stored = _stored(code)  # counters of its own
+        read, attributes, stored = _names(code)  # what it stores are counters of its own
         yield _Same(code)
         yield self.of(function.__defaults__)
         yield self.of(function.__kwdefaults__)
@@ -163,30 +187,41 @@ class _Walk:
             is_bound = cell != types.CellType()
             yield self.of(cell.cell_contents) if is_bound and name not in stored else None
         if not code.co_filename.startswith(_INSTALLED):
-            for name in sorted(_names(code) - stored):
-                yield self._of_global(function, name)
+            for name in sorted(read - stored):
+                yield self._of_global(function, name, attributes)
 
-    def _of_global(self, function: types.FunctionType, name: str) -> Any:
+    def _of_global(
+        self, function: types.FunctionType, name: str, attributes: frozenset[str]
+    ) -> Any:
         value = function.__globals__.get(name)
         if isinstance(value, types.ModuleType):
             if _is_installed(value.__name__):
                 return None
-            named = _names(function.__code__) & vars(value).keys()
+            named = attributes & vars(value).keys()
             value = {key: vars(value)[key] for key in sorted(named)}
         return self.of(value)
 
     def _of_object(self, value: Any) -> Iterator[Any]:
         yield _Same(value)
-        if hasattr(value, "__wrapped__"):  # jitted, say
-            yield self.of(value.__wrapped__)
+        yield self.of(_wrapped(value))
         kind = type(value)
         if not _is_ours(kind):
             if _is_of_installed(kind):
                 return
-            for item in [item for one in kind.__mro__ for item in vars(one).values()]:
-                if isinstance(item, types.FunctionType):
-                    yield self.of(item)
+            yield from self._of_class(kind)
         yield self.of(_attributes(value))
+
+    def _of_class(self, kind: type) -> Iterator[Any]:
+        """Functions and plain values of the user's classes that one is made of."""
+        for one in kind.__mro__:
+            if _is_of_installed(one):
+                continue
+            for name, item in list(vars(one).items()):
+                found = item.fget if isinstance(item, property) else getattr(item, "__func__", item)
+                is_value = isinstance(found, (*PLAIN, list, tuple, dict, np.ndarray))
+                is_own = is_value and not name.startswith("__")
+                if is_own or isinstance(found, types.FunctionType):
+                    yield self.of(found)
 
 
 class _Items(tuple[Any, ...]):
@@ -199,41 +234,54 @@ class _Items(tuple[Any, ...]):
             return False
         return len(self) != len(other) or tuple(self) == tuple(other)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return len(self)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes that were set, not those that were found when they were first asked for."""
+    """Attributes that were set, not those that were found, or stored by methods, later."""
     held, kind = getattr(value, "__dict__", {}), type(value)
-    if dataclasses.is_dataclass(value):
-        names: Iterable[str] = [field.name for field in dataclasses.fields(value)]
-        if not _is_ours(kind):
-            names = [*names, *(name for name in held if name not in names)]
-    else:
-        names = list(held)
+    names = (
+        [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    )
+    later: set[str] = set()
+    if not _is_ours(kind):
+        methods = [f for one in kind.__mro__ for k, f in vars(one).items() if k != "__init__"]
+        later = {
+            name
+            for function in methods
+            if isinstance(function, types.FunctionType)
+            for name in _names(function.__code__)[2]
+        }
+    if not names or not _is_ours(kind):
+        names += [name for name in held if name not in names]
     return {
-        name: held[name]
+        name: object.__getattribute__(value, name)
         for name in names
-        if name in held and not isinstance(getattr(kind, name, None), functools.cached_property)
+        if name not in later
+        and (name in held or name in getattr(kind, "__slots__", ()))
+        and not isinstance(getattr(kind, name, None), functools.cached_property)
     }
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Names that a function may read from its globals, those of functions inside it too."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*map(_names, inner))
-
-
-def _stored(code: types.CodeType) -> set[str]:
-    """Names of globals and closures that a function sets itself."""
-    found = {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.opname in ("STORE_GLOBAL", "STORE_DEREF")
-    }
-    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return found.union(*map(_stored, inner))
+@functools.lru_cache(maxsize=1024)
+def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Globals that a function reads, attributes, and what it stores; functions inside it too."""
+    steps = list(dis.get_instructions(code))
+    read = {s.argval for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    stored = {s.argval for s in steps if s.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")}
+    for at, step in enumerate(steps):  # container, place, store
+        if step.opname == "STORE_SUBSCR" and at >= 2 and "LOAD" in steps[at - 2].opname:
+            stored.add(steps[at - 2].argval)
+    attributes = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _names(constant)
+            read, attributes, stored = read | inner[0], attributes | inner[1], stored | inner[2]
+    return frozenset(read), frozenset(attributes), frozenset(stored)
 
 
 def _is_ours(kind: type) -> bool:
@@ -255,7 +303,6 @@ def _is_installed(module: str) -> bool:
 def _digest(array: np.ndarray) -> tuple[Any, ...]:
     if array.dtype.hasobject:
         return (array.shape, _Same(array))
-    flat = array.reshape(-1) if array.flags.c_contiguous else array.ravel()
-    some = np.ascontiguousarray(flat[:: max(1, array.size // MOST_ELEMENTS)])
+    some = np.ascontiguousarray(array.flat[:: max(1, array.size // MOST_ELEMENTS)])
     found = hashlib.blake2b(some.view(np.uint8).data, digest_size=16).digest()
     return (array.shape, array.dtype.str, found)

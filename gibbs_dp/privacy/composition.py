@@ -156,6 +156,7 @@ def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:
     slopes = [_slope(g) for g in guarantees]
     bound = [set(c) for c, slope in zip(curves, slopes, strict=True) if math.isinf(slope)]
     orders = sorted(set.intersection(*bound) if bound else set(ORDERS).union(*curves))
+    orders = [a for a in orders if a > 1.0]
     if not orders:
         return math.inf
     rdp = require("dp_accounting.rdp")

@@ -367,7 +367,7 @@ def check_calibration(
     num_datasets = positive_count("num_datasets", num_datasets, least=10)
     num_ranked = positive_count("num_ranked", num_ranked, least=3)
     num_samples = positive_count("num_samples", num_samples, least=4)
-    check_posterior(posterior)
+    check_posterior(posterior, simulate, sampler)
     _check_prior(posterior)
     if n is None and posterior.data is None:
         raise ValueError("n: give the number of examples in a dataset.")

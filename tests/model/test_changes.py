@@ -1,5 +1,6 @@
 """What users' functions read may change between calls; closed forms say what is true then."""
 
+import dataclasses
 import functools
 import sys
 import types
@@ -16,6 +17,62 @@ from gibbs_dp.model import changes
 SCALE = 1.0
 SETTINGS = {"scale": 1.0, "name": "a"}
 HELD = types.SimpleNamespace(scale=1.0)
+T, LAST = 1.0, {"x": 0.0}
+
+
+class Settings:
+    """Constants in a class, and a population that is one."""
+
+    scale = 1.0
+
+    @classmethod
+    def sample(cls, key, n, num_ghosts):
+        drawn = cls.scale * jax.random.normal(key, (n + num_ghosts,))
+        return drawn[:n], drawn[n:]
+
+    @property
+    def twice(self):
+        return 2.0 * SCALE
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    """A user's object without a dict."""
+
+    scale: float = 1.0
+
+    def __call__(self, theta, z):
+        return self.scale * (theta - z)
+
+
+def by_namespace(theta, z):
+    return HELD.scale * (theta - z)
+
+
+def by_class(theta, z):
+    return Settings.scale * (theta - z)
+
+
+def transposed(theta, z):
+    LAST["x"] = theta
+    return z.T - theta
+
+
+class Counting:
+    """Counts its calls, and has no attribute that it is asked for."""
+
+    def __init__(self):
+        self.scale, self.n, self.last = 1.0, 0, None
+
+    def __call__(self, theta, z):
+        self.n += 1
+        self.last = theta
+        return self.scale * (theta - z)
+
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+
 ARRAY = np.ones(4)
 
 
@@ -96,6 +153,12 @@ def changed_cases():
         "item": (by_item, lambda m: m.setitem(SETTINGS, "scale", 3.0)),
         "array": (by_array, lambda m: m.setitem(globals(), "ARRAY", ARRAY * 3.0)),
         "function": (by_helper, lambda m: m.setitem(globals(), "scaled", lambda x: 3.0 * x)),
+        "namespace": (by_namespace, lambda m: m.setattr(HELD, "scale", 3.0)),
+        "class": (by_class, lambda m: m.setattr(Settings, "scale", 3.0)),
+        "classmethod": (Settings.sample, lambda m: m.setattr(Settings, "scale", 3.0)),
+        "property": (Settings(), lambda m: m.setitem(globals(), "SCALE", 3.0)),
+        "slots": ((slotted := Slotted()), lambda _: setattr(slotted, "scale", 3.0)),
+        "counting": ((counting := Counting()), lambda _: setattr(counting, "scale", 3.0)),
         "closure": (function, lambda _: change(3.0)),
         "attribute": (own, lambda _: setattr(own, "scale", 3.0)),
         "method": (own.sample, lambda _: setattr(own, "scale", 4.0)),
@@ -141,6 +204,18 @@ def test_logs_counters_and_what_is_found_later_are_no_changes(forgotten):
         counting(0.0, 1.0)
         assert own.square == 1.0
         own.asked.append(1)
+    assert not forgotten
+
+
+def test_what_a_function_stores_and_names_of_attributes_are_no_changes(forgotten, monkeypatch):
+    own, loop = Counting(), []
+    loop.append(loop)
+    for step in range(3):
+        monkeypatch.setitem(globals(), "T", float(step))  # no global of `transposed`
+        for given in (own, transposed, loop):
+            changes.notice_changes(given)
+        own(float(step), 1.0)
+        transposed(step, np.ones(2))
     assert not forgotten
 
 
