@@ -183,10 +183,10 @@ class Guarantee(ResultWithPage):
                 raise ValueError("exact: it belongs to a total_variation; leave it out.")
             return
         checks.nonnegative("total_variation", total)
-        if any(getattr(self, name) is not None for name in CURRENCIES):
+        if self.renyi or any(getattr(self, name) is not None for name in CURRENCIES):
             raise ValueError(
                 "total_variation: approximate draws have (epsilon, delta)-DP alone; leave out "
-                f"{', '.join(CURRENCIES)}."
+                f"{', '.join((*CURRENCIES, 'renyi'))}."
             )
         if math.isinf(self.epsilon):
             return

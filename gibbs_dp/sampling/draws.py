@@ -20,6 +20,7 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp._extras import require
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._version import __version__
+from gibbs_dp.model.changes import notice_changes
 from gibbs_dp.model.check import examples_for
 from gibbs_dp.model.examples import as_examples, num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
@@ -102,6 +103,7 @@ def log_likelihoods(
             for i in range(jax.tree.leaves(theta)[0].shape[0])
         ]
         return np.stack(parts)
+    notice_changes(posterior)
     lead = jax.tree.leaves(theta)[0].shape[:2]
     flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *np.shape(a)[2:]), theta)
     size = max(1, min(lead[0] * lead[1], AT_ONCE // num_examples(data)))

@@ -272,6 +272,9 @@ def test_draws_follow_a_changed_global(monkeypatch):
         draws = gdp.sample(posterior, data, 1.0, num_samples=500)
         # Of some thousand draws a standard deviation is known to 2%: six of these.
         assert draws.theta.std() == pytest.approx(0.5 / np.sqrt(scale), rel=0.12)
+        told = draws.log_likelihood()
+        expected = -0.5 * scale * (draws.theta[..., None] - data) ** 2
+        np.testing.assert_allclose(told, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_audits_follow_a_changed_population():

@@ -21,7 +21,7 @@ from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, PairView, View, is_drifting
 from gibbs_dp.estimators import average
-from gibbs_dp.model.check import as_key, positive_count
+from gibbs_dp.model.check import as_key, check_posterior, positive_count
 from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
@@ -254,6 +254,7 @@ def on_average_capacity_kl(
             f"sampler: critics are trained on chains, and {type(sampler).__name__} runs none; give "
             "gibbs_dp.HMC()."
         )
+    check_posterior(posterior, sampler)
     sampler.check(posterior)
     source = as_population(population)
     if source.is_dependent:

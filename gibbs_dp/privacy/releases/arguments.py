@@ -49,7 +49,7 @@ def check_kinds(posterior: Any, domain: Any, ledger: Any, method: Any) -> None:
     ):
         if not isinstance(value, kind):
             raise ValueError(f"{name}: give a gibbs_dp.{kind.__name__}, got {checks.shown(value)}.")
-    notice_changes(posterior)
+    notice_changes((posterior, method))
 
 
 def check_kernel(kernel: Any, posterior: GibbsPosterior, is_exact: bool) -> None:
