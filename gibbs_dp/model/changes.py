@@ -21,7 +21,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,6 +29,8 @@ import numpy as np
 # Values of a function that are looked at, in all and within each other; elements of an array,
 # evenly spread beyond.
 MOST_VALUES, DEEPEST, MOST_ELEMENTS = 4096, 32, 2**18
+# Methods that are traced: what these store counts calls. What others store is set by the user.
+CALLED = ("__call__", "sample", "batch")
 NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
@@ -178,17 +180,17 @@ class _Walk:
 
     def _of_function(self, function: types.FunctionType) -> Iterator[Any]:
         code = function.__code__
-        read, attributes, stored = _names(code)  # what it stores are counters of its own
+        names = _names(code)  # what it stores are counters of its own
         yield _Same(code)
         yield self.of(function.__defaults__)
         yield self.of(function.__kwdefaults__)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             # Not bound yet: its function is being defined.
             is_bound = cell != types.CellType()
-            yield self.of(cell.cell_contents) if is_bound and name not in stored else None
+            yield self.of(cell.cell_contents) if is_bound and name not in names.stored else None
         if not code.co_filename.startswith(_INSTALLED):
-            for name in sorted(read - stored):
-                yield self._of_global(function, name, attributes)
+            for name in sorted(names.read - names.stored):
+                yield self._of_global(function, name, names.attributes)
 
     def _of_global(
         self, function: types.FunctionType, name: str, attributes: frozenset[str]
@@ -242,20 +244,16 @@ class _Items(tuple[Any, ...]):
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes that were set, not those that were found, or stored by methods, later."""
+    """Attributes that were set, not those that were found later, or that calls store."""
     held, kind = getattr(value, "__dict__", {}), type(value)
     names = (
         [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
     )
     later: set[str] = set()
     if not _is_ours(kind):
-        methods = [f for one in kind.__mro__ for k, f in vars(one).items() if k != "__init__"]
-        later = {
-            name
-            for function in methods
-            if isinstance(function, types.FunctionType)
-            for name in _names(function.__code__)[2]
-        }
+        methods = [vars(one).get(name) for one in kind.__mro__ for name in CALLED]
+        codes = [f.__code__ for f in methods if isinstance(f, types.FunctionType)]
+        later = later.union(*(_names(code).set_attributes for code in codes))
     if not names or not _is_ours(kind):
         names += [name for name in held if name not in names]
     return {
@@ -267,21 +265,36 @@ def _attributes(value: Any) -> dict[str, Any]:
     }
 
 
+class _Names(NamedTuple):
+    """Names in a function, and in those inside it."""
+
+    read: frozenset[str]  # globals
+    attributes: frozenset[str]  # and globals
+    stored: frozenset[str]  # globals, closures, and containers of which an item is set
+    set_attributes: frozenset[str]
+
+
 @functools.lru_cache(maxsize=1024)
-def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Globals that a function reads, attributes, and what it stores; functions inside it too."""
+def _names(code: types.CodeType) -> _Names:
     steps = list(dis.get_instructions(code))
-    read = {s.argval for s in steps if s.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    stored = {s.argval for s in steps if s.opname in ("STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR")}
-    for at, step in enumerate(steps):  # container, place, store
-        if step.opname == "STORE_SUBSCR" and at >= 2 and "LOAD" in steps[at - 2].opname:
-            stored.add(steps[at - 2].argval)
-    attributes = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            inner = _names(constant)
-            read, attributes, stored = read | inner[0], attributes | inner[1], stored | inner[2]
-    return frozenset(read), frozenset(attributes), frozenset(stored)
+
+    def by(*names: str) -> frozenset[str]:
+        return frozenset(step.argval for step in steps if step.opname in names)
+
+    pairs = zip(steps, steps[2:], strict=False)  # container, place, store
+    items = {
+        first.argval
+        for first, last in pairs
+        if last.opname == "STORE_SUBSCR" and "LOAD" in first.opname
+    }
+    own = _Names(
+        by("LOAD_GLOBAL", "LOAD_NAME"),
+        frozenset(code.co_names),
+        by("STORE_GLOBAL", "STORE_DEREF") | items,
+        by("STORE_ATTR"),
+    )
+    inner = [_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return _Names(*(names[0].union(*names[1:]) for names in zip(own, *inner, strict=True)))
 
 
 def _is_ours(kind: type) -> bool:

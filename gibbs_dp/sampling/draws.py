@@ -103,7 +103,6 @@ def log_likelihoods(
             for i in range(jax.tree.leaves(theta)[0].shape[0])
         ]
         return np.stack(parts)
-    notice_changes(posterior)
     lead = jax.tree.leaves(theta)[0].shape[:2]
     flat = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *np.shape(a)[2:]), theta)
     size = max(1, min(lead[0] * lead[1], AT_ONCE // num_examples(data)))
@@ -413,6 +412,7 @@ class Draws(ResultWithPage):
                 "log_likelihood: these draws (of a file, or with a mask) do not know what was "
                 "sampled; pass posterior and data."
             )
+        notice_changes(source)
         return log_likelihoods(*source, self.theta, self.gamma, self.is_batch)
 
     def _examples(self, posterior: GibbsPosterior, data: PyTree) -> PyTree:

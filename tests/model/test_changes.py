@@ -69,6 +69,9 @@ class Counting:
         self.last = theta
         return self.scale * (theta - z)
 
+    def change(self, scale):
+        self.scale = scale
+
     def __getattr__(self, name):
         raise KeyError(name)
 
@@ -158,7 +161,7 @@ def changed_cases():
         "classmethod": (Settings.sample, lambda m: m.setattr(Settings, "scale", 3.0)),
         "property": (Settings(), lambda m: m.setitem(globals(), "SCALE", 3.0)),
         "slots": ((slotted := Slotted()), lambda _: setattr(slotted, "scale", 3.0)),
-        "counting": ((counting := Counting()), lambda _: setattr(counting, "scale", 3.0)),
+        "counting": ((counting := Counting()), lambda _: counting.change(3.0)),
         "closure": (function, lambda _: change(3.0)),
         "attribute": (own, lambda _: setattr(own, "scale", 3.0)),
         "method": (own.sample, lambda _: setattr(own, "scale", 4.0)),
