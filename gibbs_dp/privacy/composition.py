@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -188,23 +189,23 @@ def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...]) -> Any
     """Distribution of the loss of all; None where one has none."""
     pld = require("dp_accounting.pld.privacy_loss_distribution")
     common = require("dp_accounting.pld.common")
-    # Events one by one: a count beside an event would be rounded differently.
-    total = pld.identity(value_discretization_interval=DISCRETIZATION)
-    for g, is_pair in zip(guarantees, as_pair, strict=True):
-        if is_pair or g.gdp is None:
-            if math.isinf(g.epsilon):
-                return None
-            parameters = common.DifferentialPrivacyParameters(g.epsilon, g.delta)
-            one = pld.from_privacy_parameters(
-                parameters, value_discretization_interval=DISCRETIZATION
-            )
-        elif g.gdp == 0:
+    width = {"value_discretization_interval": DISCRETIZATION}
+    total = pld.identity(**width)
+    kinds = [
+        (g.epsilon, g.delta, None) if is_pair or g.gdp is None else (0.0, 0.0, g.gdp)
+        for g, is_pair in zip(guarantees, as_pair, strict=True)
+    ]
+    for (epsilon, delta, gdp), count in sorted(Counter(kinds).items(), key=repr):
+        if math.isinf(epsilon):
+            return None
+        if gdp == 0:
             continue
+        if gdp is None:
+            parameters = common.DifferentialPrivacyParameters(epsilon, delta)
+            one = pld.from_privacy_parameters(parameters, **width)
         else:
-            one = pld.from_gaussian_mechanism(
-                1 / g.gdp, value_discretization_interval=DISCRETIZATION
-            )
-        total = total.compose(one)
+            one = pld.from_gaussian_mechanism(1 / gdp, **width)
+        total = total.compose(one.self_compose(count))
     return total
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +50,7 @@ from gibbs_dp.sampling.minibatch_store import (
     is_alive,
     load_part,
 )
+from gibbs_dp.sampling.unadjusted import step_bar
 
 # The run.
 
@@ -253,7 +253,7 @@ def sample_minibatches(
     num_passed = -(-num_halved // 2)
     steps = warm - int(old.num_steps) + sum(gaps) + 2 * thinning * (num_passed + num_halved)
     done = int(made.state.num_steps) - int(old.num_steps)
-    with _bar(steps, done, progress) as bar, made:
+    with step_bar(steps, done, progress) as bar, made:
         _warm_up(made, run, source, warm, thinning, bar)
         if not is_alive(made.state):
             raise ValueError(
@@ -327,18 +327,6 @@ def _gaps(cycle: Cyclical | None, count: int, thinning: int, num_samples: int) -
 def _parts(num_steps: int, thinning: int) -> list[int]:
     size = max(thinning, -(-num_steps // NUM_PARTS))
     return [min(size, num_steps - first) for first in range(0, num_steps, size)]
-
-
-def _bar(num_steps: int, num_done: int, is_shown: bool) -> Any:
-    from tqdm import TqdmWarning
-
-    with warnings.catch_warnings():
-        # A notebook without ipywidgets gets the bar of terminals.
-        warnings.simplefilter("ignore", TqdmWarning)
-        from tqdm.auto import tqdm
-    # None: not in a pipe, nor in the log of a batch job.
-    is_hidden = None if is_shown else True
-    return tqdm(total=num_steps, initial=num_done, disable=is_hidden, leave=False, unit="step")
 
 
 # Where chains begin, and go on.

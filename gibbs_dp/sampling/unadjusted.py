@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from numpyro.distributions import constraints
 
 from gibbs_dp._jaxlib.precision import matmul, traced_exactly
@@ -350,6 +351,22 @@ class LangevinSampler(ChainSampler[Unadjusted]):
 # Langevin chains in exactly the form their privacy theorems cover.
 
 
+# Calls of a chain that shows how far it is.
+NUM_PARTS = 200
+
+
+def step_bar(num_steps: int, num_done: int, is_shown: bool) -> Any:
+    """Bar of a chain's steps in terminals and notebooks; nothing in a pipe or a batch job's log."""
+    from tqdm import TqdmWarning
+
+    with warnings.catch_warnings():
+        # A notebook without ipywidgets gets the bar of terminals.
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm
+    is_hidden = None if is_shown else True
+    return tqdm(total=num_steps, initial=num_done, disable=is_hidden, leave=False, unit="step")
+
+
 def run_langevin(
     posterior: GibbsPosterior,
     data: PyTree,
@@ -360,6 +377,7 @@ def run_langevin(
     num_draws: int = 1,
     thinning: int | None = None,
     key: int | PRNGKeyArray,
+    progress: bool = False,
 ) -> Float[Array, "draws dim"]:
     """Run independent chains and keep the last iterate of each; or, thinned, several of one chain.
 
@@ -373,18 +391,25 @@ def run_langevin(
         raise ValueError(f"gamma: {gamma:g} is not a finite number >= 0.")
     flat = in_theta(posterior)
     position = jnp.zeros(flat.dim) if start is None else flat.unconstrain(start)
-    form, keys = plain_chains(kernel, num_draws, thinning, as_key(key))
-    return run_form(posterior, form, as_examples(data), jnp.asarray(float(gamma)), position, keys)
-
-
-def plain_chains(
-    kernel: ULA | SGLD, num_draws: int, thinning: int | None, key: PRNGKeyArray
-) -> tuple[PlainForm, Array]:
-    """Form and keys of as many chains as there are draws; or, thinned, of one chain."""
-    form = kernel.plain_form()
-    if thinning is None:
-        return form, jax.random.split(key, num_draws)
-    return form._replace(num_kept=num_draws, thinning=thinning), jax.random.split(key, 1)
+    form, examples = kernel.plain_form(), as_examples(data)
+    num_chains, num_kept = (num_draws, 1) if thinning is None else (1, num_draws)
+    keys = jax.random.split(as_key(key), num_chains)
+    at = jnp.tile(project(posterior.prior, position), (num_chains, 1))
+    step, kept = 0, []
+    walk = partial(walk_plainly, posterior, form._replace(num_steps=0), examples, float(gamma))
+    ends = [form.num_steps - (thinning or 0) * left for left in reversed(range(num_kept))]
+    with step_bar(form.num_steps, 0, progress) as bar:
+        most = form.num_steps if bar.disable else -(-form.num_steps // NUM_PARTS)
+        for end in ends:
+            while step < end:
+                stop = min(end, step + most)
+                at = walk(at, keys, step, stop)
+                if not bar.disable:
+                    jax.block_until_ready(at)
+                bar.update(stop - step)
+                step = stop
+            kept.append(at)
+    return jnp.concatenate(kept)
 
 
 def require_langevin(posterior: GibbsPosterior) -> None:
@@ -403,26 +428,27 @@ def require_langevin(posterior: GibbsPosterior) -> None:
 
 @partial(jax.jit, static_argnames=("posterior", "form"))
 @traced_exactly
-def run_form(
+def walk_plainly(
     posterior: GibbsPosterior,
     form: PlainForm,
     data: PyTree,
-    gamma: Float[Array, ""],
-    start: Float[Array, " dim"],
+    gamma: float | Float[Array, ""],
+    positions: Float[Array, "chains dim"],
     keys: Array,
-) -> Float[Array, "draws dim"]:
-    """Run the chains of `run_langevin` from checked arguments, in a form that can be traced."""
-    n, between = num_examples(data), (form.num_kept - 1) * form.thinning
+    begin: int | Int[Array, ""],
+    end: int | Int[Array, ""],
+) -> Float[Array, "chains dim"]:
+    """Move the chains of `run_langevin` from one step to another; arguments are checked."""
+    n, dtype = num_examples(data), positions.dtype
     flat, pull = in_theta(posterior), theta_prior_gradient(posterior)
     parts = parts_of(n, flat.dim, form.clip, form.sampling_rate)
 
-    def chain(key: PRNGKeyArray) -> Float[Array, "kept dim"]:
+    def chain(key: PRNGKeyArray, position: Float[Array, " dim"]) -> Float[Array, " dim"]:
         def one(index: Array, state: ULAState) -> ULAState:
             noise_key, batch_key = jax.random.split(jax.random.fold_in(key, index))
-            batch = everything(data, n, start.dtype)
+            batch = everything(data, n, dtype)
             if form.sampling_rate is not None:
-                rate = form.sampling_rate
-                batch = poisson_batch(batch_key, data, n, rate, start.dtype)
+                batch = poisson_batch(batch_key, data, n, form.sampling_rate, dtype)
 
             def gradient(theta: Float[Array, " dim"]) -> Float[Array, " dim"]:
                 def of(part: Batch) -> Float[Array, " dim"]:
@@ -433,17 +459,9 @@ def run_form(
             moved = ula_step(noise_key, state, gradient, form.step_size)
             return ULAState(project(posterior.prior, moved.position))
 
-        def further(state: ULAState, begin: Array) -> tuple[ULAState, Array]:
-            state = jax.lax.fori_loop(begin, begin + form.thinning, one, state)
-            return state, state.position
+        return jax.lax.fori_loop(begin, end, one, ula_init(position)).position
 
-        first = ula_init(project(posterior.prior, start))
-        first = jax.lax.fori_loop(0, form.num_steps - between, one, first)
-        begins = form.num_steps - between + form.thinning * jnp.arange(form.num_kept - 1)
-        rest = jax.lax.scan(further, first, begins)[1]
-        return jnp.concatenate([first.position[None], rest])
-
-    return jax.vmap(chain)(keys).reshape(-1, flat.dim)
+    return jax.vmap(chain)(keys, positions)
 
 
 def theta_prior_gradient(

@@ -31,7 +31,7 @@ from gibbs_dp.sampling.kernels.gradients import (
     parts_of,
     poisson_batch,
 )
-from gibbs_dp.sampling.unadjusted import run_form, run_langevin
+from gibbs_dp.sampling.unadjusted import run_langevin, walk_plainly
 
 UNIT = gdp.Domain(x_bound=1.0)
 MEAN = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(jnp.zeros(1), 0.5))
@@ -163,8 +163,8 @@ def test_no_step_holds_the_gradients_of_all_examples(rate):
     kernel = gdp.ULA(0.01, 9, 1.0) if rate is None else gdp.SGLD(0.01, 9, 1.0, rate)
     dtype = jnp.result_type(float)
     data = jax.ShapeDtypeStruct((20_000, 600), dtype), jax.ShapeDtypeStruct((20_000,), dtype)
-    numbers = jnp.float32(1.0), jnp.zeros(600), jax.random.split(jax.random.key(0), 1)
-    compiled = run_form.lower(posterior, kernel.plain_form(), data, *numbers).compile()
+    walk = 1.0, jnp.zeros((1, 600)), jax.random.split(jax.random.key(0), 1), 0, 9
+    compiled = walk_plainly.lower(posterior, kernel.plain_form(), data, *walk).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 4e6
 
 
@@ -566,6 +566,41 @@ def test_states_of_one_chain_are_those_of_shorter_runs(kernel):
         shorter = replace(kernel, num_steps=kernel.num_steps - 3 * (3 - k))
         alone = np.asarray(run_langevin(MEAN, data, kernel=shorter, **given))
         np.testing.assert_allclose(draw, alone[0], rtol=1e-6)
+
+
+class Steps(list):
+    """In the place of a bar, steps that it was told of."""
+
+    disable = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *given):
+        pass
+
+    update = list.append
+
+
+@pytest.mark.parametrize("thinning", [None, 40])
+def test_a_chain_that_shows_its_steps_is_the_same_chain(monkeypatch, thinning):
+    kernel, shown = gdp.ULA(0.08, 1001), Steps()
+    given = {"gamma": 1.3, "kernel": kernel, "num_draws": 3, "thinning": thinning, "key": 1}
+    data = np.asarray([[0.9], [-0.3], [0.5]])
+    alone = run_langevin(MEAN, data, **given)
+    monkeypatch.setattr(unadjusted, "step_bar", lambda total, done, progress: shown)
+    np.testing.assert_array_equal(run_langevin(MEAN, data, progress=True, **given), alone)
+    assert sum(shown) == 1001
+    assert max(shown) <= 6
+
+
+def test_a_longer_run_compiles_nothing():
+    given = {"gamma": 1.0, "key": 0}
+    data = np.ones((7, 1))  # rows of this test alone
+    run_langevin(MEAN, data, kernel=gdp.ULA(0.0625, 5), **given)
+    num_programs = walk_plainly._cache_size()
+    run_langevin(MEAN, data, kernel=gdp.ULA(0.0625, 9), **given)
+    assert walk_plainly._cache_size() == num_programs
 
 
 def test_states_of_one_chain_are_released_and_charged_once(tmp_path):

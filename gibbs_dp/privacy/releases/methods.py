@@ -42,10 +42,9 @@ from gibbs_dp.sampling.kernels import HMC, SGLD, ULA, Kernel
 from gibbs_dp.sampling.sample import sample
 from gibbs_dp.sampling.unadjusted import (
     in_theta,
-    plain_chains,
     require_langevin,
-    run_form,
     run_langevin,
+    walk_plainly,
 )
 
 CHECKS_CAVEAT = (
@@ -190,6 +189,9 @@ class ChainDraw(ReleaseMethod):
         Of ``num_draws`` draws, the steps from one to the next: they are the last states of **one**
         chain, and cost what its whole run costs, by composition, however many they are. None: each
         draw is the last state of a chain of its own, and all chains are paid for.
+    progress
+        A bar of the steps in terminals and notebooks, whose number is public. How fast it moves
+        is running time, which is not protected.
 
     Examples
     --------
@@ -210,6 +212,7 @@ class ChainDraw(ReleaseMethod):
     kernel: ULA | SGLD | Any | None = None
     gamma: float | None = None
     thinning: int | None = None
+    progress: bool = True
 
     mechanism: ClassVar[str] = "chain"
     failed: ClassVar[str] = (
@@ -253,8 +256,7 @@ class ChainDraw(ReleaseMethod):
                 num_draws=num_draws,
                 thinning=self.thinning,
             )
-        thinning = self.thinning
-        form, keys = plain_chains(kernel, num_draws, thinning, jax.random.key(0))
+        form = kernel.plain_form()
         check_fits("gamma", gamma)
         check_fits("step_size", form.step_size)
         if form.clip is not None:
@@ -264,10 +266,10 @@ class ChainDraw(ReleaseMethod):
                 f"num_steps: {form.num_steps} are more than one loop counts; lower it."
             )
         flat = in_theta(posterior)
-        start = jnp.zeros(flat.dim)
+        keys, starts = jax.random.split(jax.random.key(0), 1), jnp.zeros((1, flat.dim))
 
         def program(unchecked: GibbsPosterior, examples: PyTree) -> Any:
-            return run_form(unchecked, form, examples, jnp.asarray(gamma), start, keys)
+            return walk_plainly(unchecked, form, examples, gamma, starts, keys, 0, 1)
 
         def draw(unchecked: GibbsPosterior, examples: PyTree, key: Any) -> PyTree:
             last = run_langevin(
@@ -276,8 +278,9 @@ class ChainDraw(ReleaseMethod):
                 gamma=gamma,
                 kernel=kernel,
                 num_draws=num_draws,
-                thinning=thinning,
+                thinning=self.thinning,
                 key=key,
+                progress=self.progress,
             )
             return jax.vmap(flat.constrain)(last)
 

@@ -219,9 +219,6 @@ class PlainForm(NamedTuple):
     clip: float | None
     sampling_rate: float | None  # of Poisson minibatches; None: every step sees all examples
     clip_by: ClipBy = "example"
-    # States that are released, the last and others before it, and steps from one to the next.
-    num_kept: int = 1
-    thinning: int = 1
 
 
 @dataclass(frozen=True)
