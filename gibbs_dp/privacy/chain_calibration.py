@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import digamma
 
+from gibbs_dp._extras import require
 from gibbs_dp.information import checks
 from gibbs_dp.information.checks import Adjacency
 from gibbs_dp.model.domain import Domain
@@ -481,6 +482,7 @@ def _least_noise(
     rate: float, num_steps: int, epsilon: float, delta: float, adjacency: Adjacency
 ) -> float:
     """Smallest noise multiplier that spends no more than ``epsilon``, to a ten-thousandth."""
+    require("dp_accounting")
 
     def excess(log_noise: float) -> float:
         try:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from numpyro import handlers
 from numpyro.contrib.control_flow import scan
+from numpyro.contrib.module import ParamShape
 from numpyro.infer.reparam import LocScaleReparam
 from numpyro.infer.util import log_density
 from numpyro_examples import CASES, COUNTY, LABELS, REAL, SCHOOLS, SIGMA, N, X
@@ -39,8 +40,13 @@ def test_density_is_that_written_by_hand(case):
 def test_tempered_model_has_the_same_density(case):
     model, args, posterior, point, _ = case
     theta = jax.tree.map(jnp.asarray, point)
-    found = float(log_density(gdp.temper(model, 0.3), args, {}, theta)[0])
-    expected = float(posterior.log_density(theta, posterior.data, 0.3))
+
+    @jax.jit  # one program, not one an operation
+    def both(theta):
+        found = log_density(gdp.temper(model, 0.3), args, {}, theta)[0]
+        return found, posterior.log_density(theta, posterior.data, 0.3)
+
+    found, expected = map(float, both(theta))
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -243,6 +249,45 @@ def parameter(y):
     numpyro.sample("y", dist.Normal(b, 1), obs=y)
 
 
+def network(x, y, scope="net", drawn=("w", "b"), is_marked=True):
+    """What ``random_flax_module`` and, unmarked, ``random_eqx_module`` do in a model."""
+    params = numpyro.param("net$params", {"w": jnp.ones(3), "b": jnp.ones(())})
+    weights = dict(params)
+    for name in drawn:
+        shape = params[name].shape
+        if is_marked:
+            params[name] = ParamShape(shape)
+        law = dist.Normal(0, 1).expand(shape).to_event(len(shape))
+        weights[name] = numpyro.sample(f"{scope}/{name}", law)
+    with numpyro.plate("rows", len(y)):
+        numpyro.sample("y", dist.Normal(jnp.tanh(x @ weights["w"] + weights["b"]), 0.5), obs=y)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_modules_with_a_prior_for_all_parameters_are_models(is_marked):
+    kwargs = {"is_marked": is_marked}
+    posterior = gdp.GibbsPosterior.from_numpyro(network, args=(X, REAL), kwargs=kwargs)
+    theta = {"net/w": jnp.array([0.3, -0.2, 0.5]), "net/b": jnp.array(0.1)}
+    means = np.tanh(X @ np.array([0.3, -0.2, 0.5]) + 0.1)
+    np.testing.assert_allclose(
+        posterior.losses(theta, posterior.data), -stats.norm.logpdf(REAL, means, 0.5), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "left"),
+    [
+        ({"drawn": ("w",)}, 1),
+        ({"drawn": ("w",), "is_marked": False}, 1),
+        ({"drawn": ()}, 4),
+        ({"scope": "other", "is_marked": False}, 4),
+    ],
+)
+def test_modules_need_a_prior_for_all_parameters(kwargs, left):
+    with pytest.raises(ValueError, match=f"{left} of the 4 parameters of the module 'net' have no"):
+        gdp.GibbsPosterior.from_numpyro(network, args=(X, REAL), kwargs=kwargs)
+
+
 def scaled_prior(y):
     with handlers.scale(scale=0.5):
         b = numpyro.sample("b", dist.Normal())
@@ -431,7 +476,8 @@ def test_population_at_one_truth_has_its_moments():
     population = gdp.populations.from_numpyro(
         ex.poisson, {"b": np.zeros(3)}, args=(X, EXPOSURE := np.full(N, 2.0), ex.COUNTS)
     )
-    train, ghosts = population.sample(jax.random.key(0), 20_000, 7)
+    draw = jax.jit(population.sample, static_argnums=(1, 2))
+    train, ghosts = draw(jax.random.key(0), 20_000, 7)
     assert EXPOSURE[0] == 2.0
     assert abs(float(train["y"].mean()) - 2.0) < 4 * np.sqrt(2.0 / 20_000)
     assert ghosts["y"].shape == (7,)
@@ -470,7 +516,8 @@ def test_posterior_predictive_mixes_over_draws():
 def test_places_keep_their_covariates():
     values = {"mu": 0.0, "tau": 1.0, "z": np.zeros(8)}
     population = gdp.populations.from_numpyro(ex.eight_schools, values, args=(8, SIGMA, SCHOOLS))
-    train, ghosts = population.sample(jax.random.key(0), 8, 20)
+    draw = jax.jit(population.sample, static_argnums=(1, 2))
+    train, ghosts = draw(jax.random.key(0), 8, 20)
     assert train["sigma"] == pytest.approx(SIGMA)
     assert ghosts["sigma"] == pytest.approx(np.tile(SIGMA, 3)[:20])
     with pytest.raises(ValueError, match="its datasets have 8 examples, not 5"):
@@ -504,13 +551,15 @@ def test_whole_numbers_do_not_cut_a_continuous_law():
         numpyro.sample("y", dist.Normal(0.5, scale), obs=y)
 
     population = gdp.populations.from_numpyro(model, {"s": 0.4}, args=(np.arange(40),))
-    values = population.sample(jax.random.key(0), 2000, 1)[0]["y"]
+    draw = jax.jit(population.sample, static_argnums=(1, 2))
+    values = draw(jax.random.key(0), 2000, 1)[0]["y"]
     assert stats.kstest(values, stats.norm(0.5, 0.4).cdf).pvalue > 1e-4
 
 
 def test_models_with_places_are_simulated_in_them():
     population = gdp.populations.from_numpyro(changepoint, {"when": 20.0}, args=(ex.COUNTS,))
-    train, ghosts = population.sample(jax.random.key(0), N, 2 * N)
+    draw = jax.jit(population.sample, static_argnums=(1, 2))
+    train, ghosts = draw(jax.random.key(0), N, 2 * N)
     assert train["y"][:20].mean() < 3 < 6 < train["y"][20:].mean()
     assert ghosts["y"][N : N + 20].mean() < 3 < 6 < ghosts["y"][N + 20 :].mean()
 

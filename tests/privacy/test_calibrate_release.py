@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 
 import dp_accounting
 import jax.numpy as jnp
@@ -249,11 +250,12 @@ def test_the_step_is_for_the_smallest_scale_and_one_of_your_own_is_kept():
     own = calibrate_minibatch_chain(posterior, **BUDGET, num_steps=50, step_size=1e-3)
     assert own.kernel.step_size == 1e-3
     assert noise_of(own) == pytest.approx(noise_of(found))
-    few = calibrate_minibatch_chain(posterior, **(BUDGET | {"n": 10**6}), step_size=1e-3)
-    assert few.kernel.sampling_rate == 256 / 10**6
-    assert few.kernel.num_steps == math.ceil(30 * 10**6 / 256)
+    few = calibrate_minibatch_chain(posterior, **(BUDGET | {"n": 10**4}), step_size=1e-3)
+    assert few.kernel.sampling_rate == 256 / 10**4
+    assert few.kernel.num_steps == math.ceil(30 * 10**4 / 256)
 
 
+@pytest.mark.trust
 def test_no_run_has_less_noise_than_a_third_of_a_clip():
     """Where hardly any row is ever looked at, delta alone would allow a run without noise."""
     found = calibrate_minibatch_chain(
@@ -283,6 +285,12 @@ def test_refusals_of_a_run_on_minibatches(case):
     with pytest.raises(ValueError, match=message) as error:
         calibrate_minibatch_chain(**({"posterior": NETWORK} | BUDGET | change))
     assert "\n" not in str(error.value)
+
+
+def test_a_missing_accountant_is_no_budget_that_cannot_be_met(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ValueError, match="needs dp-accounting, which is not installed"):
+        calibrate_minibatch_chain(CONVEX, epsilon=4.0, delta=1e-5, n=500, adjacency="replace-one")
 
 
 def test_a_release_finds_the_run_that_its_budget_allows(tmp_path):

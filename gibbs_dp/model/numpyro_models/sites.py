@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -133,6 +134,7 @@ def look(
 
     def trace(key: PRNGKeyArray) -> PyTree:
         sites = draw(_Refusing(model, observed), key, args, kwargs)
+        _refuse_params(sites)
         latent = {k: jnp.shape(s["value"]) for k, s in sites.items() if is_latent(s)}
         seen = {
             name: Observed(
@@ -165,6 +167,39 @@ def _refuse_spread(name: str, site: Observed, event_dim: int) -> None:
         )
 
 
+def _refuse_params(sites: Trace) -> None:
+    """Refuse parameters without a prior; those of ``random_*_module`` are drawn under its name."""
+    for name, site in sites.items():
+        if site["type"] != "param":
+            continue
+        module = name.removesuffix("$params")
+        if module == name:
+            raise ValueError(
+                f"model: {name!r} is a numpyro.param, which has no prior; write "
+                f"numpyro.sample({name!r}, ...) with one."
+            )
+        whole, left = _sizes_of_module(site["value"])
+        if left == whole:  # Equinox: nothing is marked as drawn
+            latent = latent_values(sites)
+            left -= sum(jnp.size(v) for at, v in latent.items() if at.startswith(module))
+        if left:
+            raise ValueError(
+                f"model: {left} of the {whole} parameters of the module {module!r} have no prior; "
+                "declare it by numpyro.contrib.module.random_nnx_module, random_flax_module or "
+                "random_eqx_module, with a prior for all."
+            )
+
+
+def _sizes_of_module(params: PyTree) -> tuple[int, int]:
+    """Count the numbers of a module, and those that no site takes the place of."""
+    from numpyro.contrib.module import ParamShape  # of what has been drawn, its shape stays
+
+    leaves = jax.tree.leaves(params, is_leaf=lambda leaf: isinstance(leaf, ParamShape))
+    drawn = sum(prod(leaf.shape) for leaf in leaves if isinstance(leaf, ParamShape))
+    left = sum(jnp.size(leaf) for leaf in leaves if not isinstance(leaf, ParamShape))
+    return drawn + left, left
+
+
 def law_of(site: dict[str, Any]) -> dist.Distribution | Flat:
     """Return a latent site's law; an improper uniform one is a flat measure."""
     return flat_if_improper(site["fn"])
@@ -183,11 +218,6 @@ def _refuse(name: str, site: dict[str, Any]) -> None:
         raise ValueError(
             f"model: {name!r} is mutable state; a log density is a function of parameters and "
             "data alone, so take it out."
-        )
-    elif kind == "param":
-        raise ValueError(
-            f"model: {name!r} is a numpyro.param, which has no prior; write "
-            f"numpyro.sample({name!r}, ...) with one."
         )
     elif kind == "sample":
         _refuse_sample(name, site)
