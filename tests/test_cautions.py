@@ -103,7 +103,7 @@ def test_an_audit_warns_python_once_a_kind_and_a_file_and_the_command_line_do_no
         warnings.simplefilter("error", gdp.AuditWarning)
         gdp.load_report(tmp_path / "audit.nc")
         words = "sample gaussian-mean --n 5 --gamma 1 --num-chains 2 --num-samples 8"
-        status = main(words.split())
+        status = main([*words.split(), "--sampler", "hmc"])
     assert status == 0
     assert "WARNING  only " in capsys.readouterr().out
 

@@ -120,6 +120,7 @@ def test_audits_and_samples_make_room_first(module, call, monkeypatch):
 KNOWN = "--xla_backend_optimization_level=0"
 
 
+@pytest.mark.trust(but=["--xla_cpu_enable_fast_math=false"])
 @pytest.mark.parametrize("given", ["", "--xla_cpu_enable_fast_math=false"])
 def test_a_flag_that_jaxlib_does_not_know_is_left_out(given):
     # By really starting JAX, which dies for the second flag.

@@ -136,7 +136,7 @@ def test_masks_are_not_lost(door):
 
 def test_arrays_that_hide_nothing_are_data():
     # N(sum / (n + 1), 1 / (n + 1)), the conjugate posterior.
-    draws = gdp.sample(POSTERIOR, WHOLE, num_samples=500)
+    draws = gdp.sample(POSTERIOR, WHOLE, sampler=gdp.HMC(), num_samples=500)
     assert abs(draws.theta.mean() - WHOLE.sum() / 17) < 6 * 17**-0.5 * 1000**-0.5
     assert estimators.average(WHOLE).value == pytest.approx(VALUES[:-4].mean())
 
@@ -276,11 +276,12 @@ def test_chains_begin_where_there_is_density():
         return jnp.where(z <= theta, jnp.log(theta), jnp.inf)
 
     posterior = gdp.GibbsPosterior(loss, gdp.Flat(gdp.supports.positive(())))
-    draws = gdp.sample(posterior, data, num_chains=2, num_samples=50, num_warmup=50)
+    given = {"sampler": gdp.HMC(), "num_chains": 2, "num_samples": 50, "num_warmup": 50}
+    draws = gdp.sample(posterior, data, **given)
     assert np.isfinite(draws.log_density).all()
     assert draws.theta.min() >= low * (1 - 1e-6)
     with pytest.raises(ValueError, match="init: the posterior has no density there"):
-        gdp.sample(posterior, data, num_chains=2, num_samples=50, num_warmup=50, init=low / 2)
+        gdp.sample(posterior, data, **given, init=low / 2)
 
 
 def test_without_a_point_of_density_init_is_the_remedy():
@@ -288,5 +289,6 @@ def test_without_a_point_of_density_init_is_the_remedy():
         return jnp.where(jnp.abs(theta - z) < 1e-9, 0.0, jnp.inf)
 
     posterior = gdp.GibbsPosterior(loss, dist.Normal(0.0, 1.0))
+    given = {"sampler": gdp.HMC(), "num_chains": 2, "num_samples": 8, "num_warmup": 0}
     with pytest.raises(ValueError, match=r"posterior: none of 1000 points, .* as init="):
-        gdp.sample(posterior, np.full(3, np.pi), num_chains=2, num_samples=8, num_warmup=0)
+        gdp.sample(posterior, np.full(3, np.pi), **given)

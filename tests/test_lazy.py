@@ -114,12 +114,13 @@ def hint_of(module):
 
 
 def test_every_optional_import_has_a_hint_that_installs_it():
-    assert set(optional_modules()) == set(_extras.PACKAGES)
+    optional = set(optional_modules())
+    assert optional == set(_extras.PACKAGES)
     assert {hint_of(module)[1] for module in _extras.PACKAGES} == set(EXTRAS) - {
         *("test", "docs", "lint", "notebooks")
     }
     distributions = packages_distributions()
-    for module in optional_modules():
+    for module in optional:
         package, extra = hint_of(module)
         assert package in EXTRAS[extra], module
         # The package is what brings the module, itself or by what it needs.

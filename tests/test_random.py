@@ -38,6 +38,7 @@ def law_of(draws, law, level=1e-4):
     assert stats.kstest(np.asarray(draws, float).reshape(-1), law).pvalue > level
 
 
+@pytest.mark.trust(but=["shape2"])
 @pytest.mark.parametrize("shape", [NUM, (NUM // 10, 10), (3, NUM // 3)])
 def test_shapes_hold_the_same_numbers(shape):
     key = jax.random.key(3)

@@ -213,7 +213,16 @@ class _Tempered(Kernel):
 def test_draws_of_a_wrong_law_are_noticed(estimator):
     # The virial identity gives 1 / temperature; it sees what the two-sided estimator cannot.
     posterior, population = gaussian_mean(2), gaussian_examples(2)
-    report = audit(posterior, population, 20, [1.0], kernel=_Tempered(0.8), estimator=estimator)
+    report = gdp.audit(
+        posterior,
+        population,
+        20,
+        [1.0],
+        num_datasets=256,
+        sampler=_Tempered(0.8),
+        learn=[gdp.OnAverageKL(estimator)],
+        progress=False,
+    )
     assert abs(report["virial"][0] - 1.25) < 4 * report["virial_se"][0]
     assert any("not from the posterior" in w for w in report.warnings)
 

@@ -101,7 +101,7 @@ def test_the_normal_interval_misses_what_is_rare():
     assert (np.abs(x.mean(axis=1) - mean) > reach).sum() > most_missed(1000)
 
 
-@pytest.mark.trust(but=["betting-100", "normal-100"])
+@pytest.mark.trust  # number after number: test_bets_are_made_before_the_number_that_they_are_on
 @pytest.mark.parametrize("repeats", [100, 400])
 @pytest.mark.parametrize("method", ["betting", "normal"])
 def test_bets_hold_whenever_one_stops_and_a_fixed_interval_does_not(method, repeats):

@@ -32,21 +32,22 @@ def test_a_grid_of_gammas_and_a_store_trace_the_sweep_once(counted, tmp_path):
     posterior, calls = counted
     gammas = np.geomspace(1e-3, 0.1, 6)  # one plan: small enough for the one-sided estimator
     population = gaussian_examples(1)
-    gdp.audit(posterior, population, 10, gammas[:1], num_datasets=64, progress=False)
+    learn = {"learn": [gdp.OnAverageKL()], "progress": False}
+    gdp.audit(posterior, population, 10, gammas[:1], num_datasets=64, **learn)
     first = len(calls)
-    optimum_and_check = _traces_outside_the_sweep(posterior, calls, population)
+    optimum_and_check = _traces_outside_the_sweep(posterior, calls, population, **learn)
     before = len(calls)
-    gdp.audit(posterior, population, 10, gammas, num_datasets=64, key=1, progress=False)
+    gdp.audit(posterior, population, 10, gammas, num_datasets=64, key=1, **learn)
     assert len(calls) - before == optimum_and_check
     assert first > optimum_and_check
     before = len(calls)
-    settings = {"num_datasets": 64, "block_size": 32, "progress": False, "sampler": gdp.Line()}
+    settings = {"num_datasets": 64, "block_size": 32, "sampler": gdp.Line()} | learn
     gdp.audit(posterior, population, 10, gammas[:1], store=tmp_path, **settings)
     assert len(calls) - before == optimum_and_check + 2  # of which two for its fingerprint
 
 
 @pytest.mark.of_cpus("it counts their programs")
-@pytest.mark.trust(but="HMC-default")
+@pytest.mark.trust(but="HMC-KL")
 @pytest.mark.parametrize("learn", [[gdp.OnAverageKL()], gdp.DEFAULT], ids=["KL", "default"])
 @pytest.mark.parametrize("sampler", [gdp.HMC(), gdp.Line()], ids=lambda s: type(s).__name__)
 def test_pilots_and_datasets_share_a_program(counted, sampler, learn):
@@ -57,10 +58,11 @@ def test_pilots_and_datasets_share_a_program(counted, sampler, learn):
     assert sum(each.jitted._cache_size() for each in compiled) == before + 1
 
 
-def _traces_outside_the_sweep(posterior, calls, population):
+def _traces_outside_the_sweep(posterior, calls, population, **learn):
     """Traces of one repeated audit: its argument check and optimum, nothing of the sweep."""
     before = len(calls)
-    gdp.audit(posterior, population, 10, [0.05], num_datasets=64, progress=False)
+    settings = {"num_datasets": 64, "progress": False} | learn
+    gdp.audit(posterior, population, 10, [0.05], **settings)
     return len(calls) - before
 
 

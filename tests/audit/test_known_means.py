@@ -18,7 +18,7 @@ from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replace
 from gibbs_dp.quantities import known_means
 from gibbs_dp.quantities.known_means import NUM_SCALARS, KnownMeans, refined
 
-WITHOUT = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+ONLY_KL = [gdp.OnAverageKL()]
 
 
 def left_out(values, features, ridge):
@@ -58,7 +58,7 @@ def test_values_stay_where_features_tell_nothing(spoilt):
     np.testing.assert_array_equal(refined(values, np.full((300, 2), spoilt)), values)
 
 
-@pytest.mark.trust(but="1")  # with more partners there is less to know of
+@pytest.mark.trust  # of whole audits: test_errors_of_several_keys_are_independent
 @pytest.mark.parametrize("num_partners", [1, 4])
 def test_intervals_know_of_the_partners_error(num_partners):
     """Of skewed features and strong ones; 3,000 repeats: 4 standard errors of 95% are 1.6%."""
@@ -87,7 +87,7 @@ def audited():
     try:
         report = gdp.audit(
             linear_regression(), regression_examples, 50, [0.5, 2.0], num_datasets=512, key=3,
-            learn=WITHOUT, progress=False,
+            learn=ONLY_KL, progress=False,
         )  # fmt: skip
     finally:
         auditing.run_sweep = sweep
@@ -202,7 +202,7 @@ def test_errors_of_several_keys_are_independent():
             gammas=[0.3],
             num_datasets=256,
             key=2**20 + key,
-            learn=[gdp.OnAverageKL()],
+            learn=ONLY_KL,
             progress=False,
         )
         for key in range(16)
@@ -275,13 +275,14 @@ def test_what_differs_by_rounding_alone_is_no_feature(bits, monkeypatch):
     monkeypatch.setattr(
         auditing, "run_sweep", lambda *given: kept.append(sweep(*given)) or kept[-1]
     )
-    gdp.audit(**bits, num_datasets=1024, learn=WITHOUT, progress=False)
+    gdp.audit(**bits, num_datasets=1024, learn=ONLY_KL, progress=False)
     features = kept[0][0].controls.of(1.0, 1024)
     assert (features[:, NUM_SCALARS - 1] == 0.0).all()
     others = np.delete(features, NUM_SCALARS - 1, axis=1)
     assert (others != 0.0).any(axis=0).all()
 
 
+@pytest.mark.trust  # what makes it: test_what_differs_by_rounding_alone_is_no_feature
 def test_rounding_that_depends_on_the_data_moves_no_estimate(bits):
     """Taken for a feature, it moved this by 37 standard errors; truth by enumeration.
 

@@ -134,19 +134,21 @@ def test_columns_that_could_be_taken_for_others_are_refused(columns, said):
         audit(Mine())
 
 
-def test_a_column_that_is_never_a_number_is_missed_aloud():
+def test_a_column_that_is_never_a_number_is_missed_aloud(monkeypatch):
     """Not the other columns of the row, nor those that are left out of it by design."""
 
-    class Mine(MedianRisk):
-        def means(self, result):
-            values = super().means(result)["median_risk"]
-            return {"median_risk": np.where(np.arange(values.size) < 1, values, np.nan)}
+    real = MedianRisk.means
 
-    report = audit(Mine())
+    def first_alone(quantity, result):
+        values = real(quantity, result)["median_risk"]
+        return {"median_risk": np.where(np.arange(values.size) < 1, values, np.nan)}
+
+    monkeypatch.setattr(MedianRisk, "means", first_alone)  # a class of its own compiles again
+    report = audit(MedianRisk())
     assert "median_risk" not in report.rows[0]
     (told,) = [text for text in report.warnings if "gamma=1:" in text and "[undefined]" in text]
     assert "median_risk, a column of your own, is finite on 1 of 64 datasets: left out." in told
-    assert not any("undefined" in text for text in audit().warnings)
+    assert not any("undefined" in text for text in audit(sampler=gdp.HMC()).warnings)
 
 
 @pytest.mark.parametrize("taken", ["mixing", "on_average_kl", "exposure"])
@@ -170,19 +172,16 @@ class KeyValues(NamedTuple):
     apart: Any
 
 
-def test_means_that_would_be_lost_or_replace_others_are_refused():
-    class Wrong(MedianRisk):
-        def means(self, result):
-            return None
-
-    with pytest.raises(ValueError, match=r"learn: Wrong.means returns None; return a dict"):
-        audit(Wrong())
+def test_means_that_would_be_lost_or_replace_others_are_refused(monkeypatch):
+    monkeypatch.setattr(MedianRisk, "means", lambda *_: None)
+    with pytest.raises(ValueError, match=r"learn: MedianRisk.means returns None; return a dict"):
+        audit(MedianRisk())
     numbers = np.arange(3.0)
-    check_own_means(Wrong(), {"median_risk": numbers})
+    check_own_means(MedianRisk(), {"median_risk": numbers})
     with pytest.raises(ValueError, match=r"returns \['on_average_kl'\]; .*\['median_risk'\]"):
-        check_own_means(Wrong(), {"on_average_kl": numbers})
+        check_own_means(MedianRisk(), {"on_average_kl": numbers})
     with pytest.raises(ValueError, match=r"returns 'median_risk' of shape \(\); return one number"):
-        check_own_means(Wrong(), {"median_risk": 1.0})
+        check_own_means(MedianRisk(), {"median_risk": 1.0})
 
 
 def low_bits(key):

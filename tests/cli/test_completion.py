@@ -1,5 +1,6 @@
 """What shells offer after TAB; bash is asked itself."""
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from gibbs_dp.cli import COMMANDS
+from gibbs_dp.cli.main import main
 from gibbs_dp.problems.registry import PROBLEMS
 
 pytest.importorskip("shtab")
@@ -26,8 +28,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 @pytest.fixture(scope="module")
 def script(tmp_path_factory):
     path = tmp_path_factory.mktemp("completion") / "gibbs-dp"
-    command = [sys.executable, "-m", "gibbs_dp.cli.main", "completion", "bash"]
-    path.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    with path.open("w") as file, contextlib.redirect_stdout(file):
+        assert main(["completion", "bash"]) == 0
     return path
 
 

@@ -20,7 +20,8 @@ def saved(tmp_path_factory):
     explored.make_report().save(folder / "audit.nc")
     explored.make_report(scale=0.03, exposes=True).save(folder / "other.nc")
     posterior = gdp.GibbsPosterior(gdp.losses.squared, gdp.Flat(gdp.supports.box(-2.0, 2.0, 1)))
-    draws = gdp.sample(posterior, (np.ones((9, 1)), np.zeros(9)), gamma=1.0, num_samples=100)
+    theta = np.random.default_rng(0).uniform(-1.0, 1.0, (4, 100, 1))
+    draws = gdp.as_draws(posterior, (np.ones((9, 1)), np.zeros(9)), theta, gamma=1.0)
     draws.save(folder / "draws.nc")
     (folder / "table.csv").write_text("a,b\n1,2\n")
     return folder

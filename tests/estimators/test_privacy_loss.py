@@ -58,6 +58,7 @@ def test_one_side(mu, num_releases):
         assert found.weight[:, 1].mean() > 0.1
 
 
+@pytest.mark.trust(but=["5.0"])
 @pytest.mark.parametrize("mu", [0.3, 2.0, 5.0])
 def test_both_sides(mu):
     def one(key):
@@ -96,6 +97,7 @@ def test_ranks_of_chains_that_one_noise_moves():
     assert np.abs(z_scores(found.auc, gaussian_truth(mu)[2])) < 4
 
 
+@pytest.mark.trust(but=["shape2-2", "shape3-1"])
 @pytest.mark.parametrize(
     ("shape", "releases"), [((1, 8), 1), ((8, 1), 1), ((2, 2), 2), ((1, 1), 1)]
 )

@@ -210,6 +210,7 @@ def test_a_table_is_audited_with_it(name):
         [0.5],
         num_datasets=64,
         learn=[gdp.OnAverageKL(), gdp.Risks()],
+        sampler=gdp.Grid(candidates=np.random.default_rng(1).normal(size=(256, 3))),
         progress=False,
     )
     assert 0 < report["on_average_kl"][0] < 1

@@ -272,7 +272,7 @@ def test_draws_follow_a_changed_global(monkeypatch):
     data = np.array([1.0, 2.0, 3.0, 4.0])
     for scale in (1.0, 100.0, 1.0):
         monkeypatch.setitem(globals(), "SCALE", scale)
-        draws = gdp.sample(posterior, data, 1.0, num_samples=500)
+        draws = gdp.sample(posterior, data, 1.0, sampler=gdp.HMC(), num_samples=500)
         # Of some thousand draws a standard deviation is known to 2%: six of these.
         assert draws.theta.std() == pytest.approx(0.5 / np.sqrt(scale), rel=0.12)
         told = draws.log_likelihood()

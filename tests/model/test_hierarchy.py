@@ -16,7 +16,7 @@ def test_the_density_is_the_product_of_conditionals():
     """Its value is tested in the docstring, its calibration in sampling/test_calibration.py."""
     prior = Prior(TREE)
     theta = {"mean": jnp.asarray([1.0, -1.0]), "scale": jnp.asarray(0.5)}
-    slope = jax.grad(prior.log_prob)(theta)["scale"]  # of -s^2/2 - 2 log s - 1 / s^2
+    slope = jax.jit(jax.grad(prior.log_prob))(theta)["scale"]  # of -s^2/2 - 2 log s - 1 / s^2
     assert float(slope) == pytest.approx(-0.5 - 2 / 0.5 + 2 / 0.5**3, rel=1e-5)
 
 

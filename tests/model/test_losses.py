@@ -38,7 +38,7 @@ def test_values_and_gradients_are_the_formulas(precision, name):
     np.testing.assert_allclose(
         loss.batch(point, examples), VALUE[name](x @ theta, y), rtol=tolerance, atol=tolerance
     )
-    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(point, examples)
+    gradients = jax.jit(jax.vmap(jax.grad(loss), in_axes=(None, 0)))(point, examples)
     truth = SLOPE[name](x @ theta, y)[:, None] * x
     np.testing.assert_allclose(gradients, truth, rtol=tolerance, atol=tolerance)
 

@@ -1,5 +1,7 @@
 """Coordinates between centred and non-centred: found, undone, and with the right volume."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,8 +47,18 @@ def grouped(g, y=None):
 ROWS = jnp.array([0, 1, 2, 0]), jnp.array([0.1, 0.2, 0.3, 0.4])
 
 
+@cache
+def recentred(name):
+    """Posterior, and what is found in it."""
+    if name == "nested":
+        made = posterior(NESTED)
+    else:
+        made = gdp.GibbsPosterior.from_numpyro(grouped, args=ROWS)
+    return made, find_recentring(made)
+
+
 def test_what_depends_on_other_parts_is_found():
-    found = find_recentring(posterior(NESTED))
+    _, found = recentred("nested")
     assert set(found.places) == {
         "regions",
         "towns",
@@ -58,7 +70,7 @@ def test_what_depends_on_other_parts_is_found():
         "share",
     }
     assert found.depth == 2
-    model = find_recentring(gdp.GibbsPosterior.from_numpyro(grouped, args=ROWS))
+    _, model = recentred("model")
     assert model.places == {"a": slice(0, 3)}
 
 
@@ -77,11 +89,10 @@ def test_where_there_is_nothing_to_move(prior):
     assert find_recentring(posterior(prior)) is None
 
 
-@pytest.mark.parametrize("prior", [NESTED, None])
-def test_the_way_back_and_the_volume(prior):
+@pytest.mark.parametrize("name", ["nested", "model"])
+def test_the_way_back_and_the_volume(name):
     """Against the Jacobian by forward differentiation."""
-    made = posterior(prior) if prior else gdp.GibbsPosterior.from_numpyro(grouped, args=ROWS)
-    found = find_recentring(made)
+    made, found = recentred(name)
 
     @jax.jit
     def there_and_back(w, mixed):
@@ -109,9 +120,9 @@ def test_log_odds_of_a_share_are_standardized_where_successes_are_many():
     }
     made = posterior(prior)
     found = find_recentring(made)
-    u = jax.vmap(made.initial)(jax.random.split(jax.random.key(1), 4000))
+    u = jax.jit(jax.vmap(made.initial))(jax.random.split(jax.random.key(1), 4000))
     free = jnp.where(found.is_free, 0.0, 1.0)
-    w = np.asarray(jax.vmap(lambda u: found.from_flat(u, free))(u))
+    w = np.asarray(jax.jit(jax.vmap(lambda u: found.from_flat(u, free)))(u))
     at = found.places["share"]
     # Four standard errors of a mean and an sd, false alarm 1.3e-4; at 400 examples the log-odds'
     # mean is a hundredth of an sd off, and their sd half a percent.
@@ -121,11 +132,10 @@ def test_log_odds_of_a_share_are_standardized_where_successes_are_many():
 
 def test_without_centring_coordinates_do_not_depend_on_each_other():
     """Their law is then standard: draws of the prior, put back, know nothing of the scale."""
-    made = gdp.GibbsPosterior.from_numpyro(grouped, args=ROWS)
-    found = find_recentring(made)
-    u = jax.vmap(made.initial)(jax.random.split(jax.random.key(0), 4000))
+    made, found = recentred("model")
+    u = jax.jit(jax.vmap(made.initial))(jax.random.split(jax.random.key(0), 4000))
     free = jnp.where(found.is_free, 0.0, 1.0)
-    w = np.asarray(jax.vmap(lambda u: found.from_flat(u, free))(u))
+    w = np.asarray(jax.jit(jax.vmap(lambda u: found.from_flat(u, free)))(u))
     standard = w[:, :3]
     # Four standard errors of a standard deviation and of a correlation; false alarm 4e-4 in all.
     assert np.abs(standard.std(axis=0) - 1.0).max() < 4.0 / np.sqrt(8000)

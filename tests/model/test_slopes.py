@@ -40,7 +40,7 @@ def test_slopes_and_curvatures_are_derivatives(precision, loss):
     p, y = jnp.asarray(PREDICTIONS, precision), jnp.asarray(LABELS, precision)
 
     def differentiated(function):
-        return jax.vmap(jax.vmap(jax.grad(function), (0, None)))(p, y[:, 0])
+        return jax.jit(jax.vmap(jax.vmap(jax.grad(function), (0, None))))(p, y[:, 0])
 
     near = {"rtol": 2e-5, "atol": 1e-5} if precision == jnp.float32 else {"atol": 1e-12}
     slope, curve = differentiated(loss.value), differentiated(jax.grad(loss.value))
@@ -102,8 +102,8 @@ def test_scores_of_classes(precision):
     loss = losses.SoftmaxCrossEntropy(4)
     scores, y = RNG.normal(scale=3.0, size=(30, 4)), RNG.integers(0, 4, 30) * 1.0
     s, labels = jnp.asarray(scores, precision), jnp.asarray(y, precision)
-    slope = jax.vmap(jax.grad(loss.value))(s, labels)
-    curve = jax.vmap(jax.hessian(loss.value))(s, labels)
+    slope = jax.jit(jax.vmap(jax.grad(loss.value)))(s, labels)
+    curve = jax.jit(jax.vmap(jax.hessian(loss.value)))(s, labels)
     near = {"rtol": 1e-4, "atol": 1e-6} if precision == jnp.float32 else {"rtol": 1e-10}
     near |= {"atol": 1e-6 if precision == jnp.float32 else 1e-14}
     for method, truth in (("value", loss.value(s, labels)), ("slope", slope), ("curvature", curve)):

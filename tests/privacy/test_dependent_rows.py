@@ -57,6 +57,7 @@ LAWS = {
 }
 
 
+@pytest.mark.trust(but=["0.02-network", "1.0-slow chain", *(f"0.2-{name}" for name in LAWS)])
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("gamma", [0.02, 0.2, 1.0])
 def test_the_posterior_leaks_no_more_than_the_accountant_says(name, gamma):

@@ -118,6 +118,7 @@ ONE_RUN = {
 }
 
 
+@pytest.mark.trust(but="randomized response-40")
 @pytest.mark.parametrize("repeats", EXPERIMENTS)
 @pytest.mark.parametrize("name", ONE_RUN)
 def test_one_run_is_above_the_truth_no_more_often_than_it_says(name, repeats):

@@ -270,6 +270,7 @@ def near(mu, epsilon, tau, num_draws=1):
     return exact.within_total_variation(tau)
 
 
+@pytest.mark.trust(but="10")
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_near_draws_compose_as_exact_ones_within_their_distance(count):
     """Closed form: mu sqrt(k), and k tau, where the sum of epsilons is 100 times as large."""

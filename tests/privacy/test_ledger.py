@@ -75,6 +75,7 @@ def total_of(budget, costs):
     return spent
 
 
+@pytest.mark.trust(but=["1.0", "0.1", "3e-09"])
 @pytest.mark.parametrize("budget", [1.0, 0.1, 0.3, 2.0, 7.3, 1e-6, 3e-9, 1234.5, math.pi])
 def test_equal_shares_of_a_budget_all_fit(budget):
     for count in (*range(1, 130), 365, 997):

@@ -363,11 +363,13 @@ def test_whole_labels_reach_a_loss_of_ones_own_as_whole_numbers(ledger):
     assert np.abs(out.theta.mean(axis=0) + 0.1 * np.array([10, 20, 10])).max() < error
 
 
+LABELLED = gdp.GibbsPosterior(lambda theta, z: theta[0] * z[1], dist.Normal(jnp.zeros(1), 1.0))
+
+
 @pytest.mark.parametrize("label", [2**40, -(2**63), 2**63 - 1])
 def test_a_whole_label_beyond_jax_cannot_end_a_release(ledger, label):
-    own = gdp.GibbsPosterior(lambda theta, z: theta[0] * z[1], dist.Normal(jnp.zeros(1), 1.0))
     out = gdp.release(
-        own,
+        LABELLED,
         (np.ones((2, 1)), np.array([1, label])),
         method=ChainDraw(gdp.ULA(0.05, 3, clip=1.0), gamma=0.1),
         domain=gdp.Domain(x_bound=1.0),

@@ -271,6 +271,7 @@ PRIORS = {
 }
 
 
+@pytest.mark.trust(but=["loss1-Gaussian", "loss2-in a ball", *(f"loss0-{name}" for name in PRIORS)])
 @pytest.mark.parametrize("name", PRIORS)
 @pytest.mark.parametrize(
     "loss", [gdp.losses.logistic, gdp.losses.huber, gdp.losses.half_squared_distance]

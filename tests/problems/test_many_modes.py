@@ -23,6 +23,7 @@ def exact_loss(theta, z, shares, scale):
     return -special.logsumexp(logs, axis=0)
 
 
+@pytest.mark.trust(but=["shares1-2-0.4"])
 @pytest.mark.parametrize(
     ("shares", "dim", "scale"), [((0.5, 0.5), 1, 1.0), ((0.2, 0.3, 0.5), 2, 0.4)]
 )

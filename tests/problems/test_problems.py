@@ -14,7 +14,7 @@ from gibbs_dp.problems.table import table
 BUILT_IN = [name for name in PROBLEMS if name not in ("table", "breast-cancer", "digits")]
 
 
-@pytest.mark.trust(but=["poisson-regression", "neural-network", "private-mean", "k-means"])
+@pytest.mark.trust(but=["neural-network", "k-means"])
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_problem_fits_together(name):
     problem = build_problem(name)

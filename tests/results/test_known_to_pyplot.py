@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import explored
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import gibbs_dp as gdp
-from gibbs_dp.model.populations import Table
 from gibbs_dp.results.plotting import Picture
 
 RNG = np.random.default_rng(0)
@@ -33,16 +33,7 @@ def results():
     posterior = gdp.GibbsPosterior(
         gdp.losses.half_squared_distance, gdp.Flat(gdp.supports.box(-1.0, 1.0, 1))
     )
-    report = gdp.audit(
-        posterior,
-        Table(z),
-        n=10,
-        gammas=[0.5, 2.0],
-        num_datasets=32,
-        learn=[*gdp.DEFAULT, gdp.Exposure()],
-        sampler=gdp.Grid(candidates=np.linspace(-0.9, 0.9, 9)[:, None]),
-        progress=False,
-    )
+    report = explored.make_report(exposes=True)
     certificate = gdp.certify(
         posterior,
         z,

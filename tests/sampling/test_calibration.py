@@ -136,7 +136,7 @@ def p_values(model, kernel, kind=gdp.GibbsPosterior):
     ]
 
 
-@pytest.mark.trust(but=["Regression-HMC", "Rate-MALA"])
+@pytest.mark.trust(but="Regression-HMC")
 @pytest.mark.parametrize(
     ("model", "kernel"),
     [
@@ -153,6 +153,7 @@ def test_ranks_are_uniform(model, kernel):
     assert min(p_values(model, kernel)) > FALSE_ALARM
 
 
+@pytest.mark.trust(but="tempered-prior")
 @pytest.mark.parametrize(
     ("model", "kind"),
     [(Regression(), TemperedPrior), (Rate(), NoJacobian)],

@@ -110,6 +110,7 @@ def test_adaptation_recovers_the_scale_of_absolute_loss_regression(absolute_samp
     assert np.all(np.sqrt(1 - 1 / NUM_SAMPLES + between / within) < 1.2)
 
 
+@pytest.mark.trust
 def test_without_adaptation_the_same_problem_is_seen_to_fail(absolute_sampler):
     draws = absolute_sampler(3, absolute_regression(0, 24, 40, 3), 1.0)
     spread = np.asarray(draws.u).std(axis=(1, 2)).mean(axis=0)

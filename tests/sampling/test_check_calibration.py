@@ -178,6 +178,7 @@ class Slope(gdp.Sampler):
 X = np.linspace(-1.0, 2.0, 12)
 
 
+@pytest.mark.trust(but="7")
 @pytest.mark.parametrize("n", [None, 7])
 def test_a_numpyro_model_simulates_itself(n):
     posterior = gdp.GibbsPosterior.from_numpyro(line, args=(X, np.zeros(12)))

@@ -96,6 +96,7 @@ def test_of_a_batch_every_dataset_is_right():
         compare(jax.tree.map(lambda a, i=i: a[i], draws.theta), y, least=300)
 
 
+@pytest.mark.trust(but="True")
 @pytest.mark.parametrize("recentre", [True, False])
 def test_a_correlated_gaussian(recentre):
     """Exact mean and covariance of a linear model with 30 rows and a normal prior."""
@@ -178,10 +179,11 @@ def test_nothing_is_compiled_for_other_data_or_another_gamma(monkeypatch):
         return school_loss(theta, z)
 
     posterior = gdp.GibbsPosterior(counted, PRIOR)
-    gdp.sample(posterior, school_data(), num_samples=40)
+    few = {"sampler": gdp.AdaptiveHMC(), "num_samples": 40}
+    gdp.sample(posterior, school_data(), **few)
     seen = len(traces)
     assert seen > 0
-    gdp.sample(posterior, school_data(2.0 * Y), gamma=0.5, key=3, num_samples=40)
+    gdp.sample(posterior, school_data(2.0 * Y), gamma=0.5, key=3, **few)
     # The examples are looked at again; the program of the chains is not traced again.
     assert len(traces) - seen <= 3
 

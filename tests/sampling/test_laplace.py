@@ -1,3 +1,5 @@
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +24,12 @@ def fitter(posterior):
         return found, is_improper(target, *found[:5])
 
     return lambda data, gamma, start: fit(data, jnp.asarray(gamma), jnp.asarray(start))
+
+
+@cache
+def flat_fitter(name, d):
+    """Of a loss by its name, with a flat prior."""
+    return fitter(gdp.GibbsPosterior(getattr(gdp.losses, name), FLAT[d]))
 
 
 def regression(seed, n, d, labels=False):
@@ -138,6 +146,7 @@ def test_a_start_without_gradient_or_curvature_gets_a_moderate_scale():
     assert not bool(improper)
 
 
+@pytest.mark.trust(but="float32")
 def test_separable_logistic_with_a_flat_prior_is_improper(precision):
     x = jnp.asarray([[-2.0, 0.3], [-1.0, -0.2], [1.0, 0.1], [2.5, -0.4]], precision)
     y = jnp.asarray([0.0, 0.0, 1.0, 1.0], precision)
@@ -156,8 +165,8 @@ def test_more_coefficients_than_examples_with_a_flat_prior_is_improper(loss):
 
 
 def test_no_information_is_improper():
-    fit = fitter(gdp.GibbsPosterior(gdp.losses.squared, FLAT[2]))
-    x, y = regression(0, 10, 2)
+    fit = flat_fitter("squared", 2)
+    x, y = regression(0, 20, 2)
     assert bool(fit((x.at[:, 1].set(0.0), y), 1.0, np.zeros(2))[1])
     assert bool(fit((x, y), 0.0, np.zeros(2))[1])
 
@@ -167,7 +176,7 @@ def test_no_information_is_improper():
     [("squared", 20, 1.0), ("squared", 20, 1e-3), ("squared", 20, 1e4), ("absolute", 20, 1.0)],
 )
 def test_healthy_flat_posteriors_are_never_called_improper(loss, n, gamma):
-    fit = fitter(gdp.GibbsPosterior(getattr(gdp.losses, loss), FLAT[2]))
+    fit = flat_fitter(loss, 2)
     for seed in range(40):
         x, y = regression(seed, n, 2)
         exact_mode = np.linalg.lstsq(np.asarray(x, float), np.asarray(y, float), rcond=None)[0]

@@ -227,15 +227,15 @@ TREE = gdp.GibbsPosterior(
 
 def test_each_chain_starts_where_it_is_told():
     tiny = gdp.StochasticLangevin(1e-12)
-    settings = {"num_warmup": 0, "thinning": 1, "num_samples": 4}
+    settings = {"num_warmup": 0, "thinning": 1, "num_samples": 4, "num_chains": 3}
     each = {"a": jnp.arange(6.0).reshape(3, 2), "b": jnp.arange(3.0)}
-    draws = run(tiny, np.ones((2, 2)), posterior=TREE, init=each, num_chains=3, **settings)
+    draws = run(tiny, np.ones((2, 2)), posterior=TREE, init=each, **settings)
     for name, leaf in each.items():
         np.testing.assert_allclose(draws.kept[name][:, 0], leaf, atol=1e-4)
     one = {"a": jnp.arange(2.0), "b": jnp.asarray(4.0)}
     draws = run(tiny, np.ones((2, 2)), posterior=TREE, init=one, **settings)
-    np.testing.assert_allclose(draws.kept["a"][:, 0], [[0.0, 1.0]] * 2, atol=1e-4)
-    far = run(tiny, np.ones((2, 2)), posterior=TREE, num_chains=3, **settings).kept["b"][:, 0]
+    np.testing.assert_allclose(draws.kept["a"][:, 0], [[0.0, 1.0]] * 3, atol=1e-4)
+    far = run(tiny, np.ones((2, 2)), posterior=TREE, **settings).kept["b"][:, 0]
     assert len(set(far.tolist())) == 3  # draws of the prior
 
 
@@ -368,6 +368,7 @@ def test_half_the_step_tells_the_bias_of_the_step_with_honest_errors(friction):
     assert "step-bias" in names_of(draws.warnings) or friction < 1.0  # 16% there
 
 
+@pytest.mark.trust
 def test_few_draws_at_half_the_step_are_no_alarm():
     """Of 300 numbers that are right to 1%, four draws a chain made some that were off for sure."""
     posterior = gdp.GibbsPosterior(

@@ -78,6 +78,7 @@ def test_a_prior_that_can_be_drawn_from_settles_two_modes():
     assert abs(second - share) < 4.0 * math.sqrt(share * (1 - share) / 100)
 
 
+@pytest.mark.trust(but="1")
 @pytest.mark.parametrize("dim", [1, 5])
 def test_a_narrow_peak_in_a_broad_hill(dim):
     """Half of the mass is outside of the peak, but for what of the hill lies in it."""
@@ -89,6 +90,7 @@ def test_a_narrow_peak_in_a_broad_hill(dim):
         assert abs(draws.modes.ladder_excess - 1.0) < 4.0 * draws.modes.ladder_excess_se
 
 
+@pytest.mark.trust(but="1")
 @pytest.mark.parametrize("dim", [1, 5])
 def test_no_alarm_where_one_hill_has_all_the_mass(dim):
     for share in (1.0 - 1e-5, 0.5):

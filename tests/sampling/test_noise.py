@@ -27,7 +27,7 @@ def drawn(request):
 
     over_steps = jax.vmap(one, in_axes=(None, 0))
     return jax.tree.map(
-        np.asarray, jax.vmap(over_steps, in_axes=(0, None))(streams, jnp.arange(STEPS))
+        np.asarray, jax.jit(jax.vmap(over_steps, in_axes=(0, None)))(streams, jnp.arange(STEPS))
     )
 
 
@@ -69,10 +69,10 @@ def test_integers_are_the_high_word_of_a_product(kind, n):
 def test_integers_are_uniform_and_not_those_of_the_normals(kind):
     # A chi-square test and 2 correlations: false alarm 1e-4 each.
     keys = jax.random.split(jax.random.key(11, impl=kind), 400)
-    rows = np.asarray(jax.vmap(lambda key: noise.integers(key, 50, 97))(keys)).ravel()
+    rows = np.asarray(jax.jit(jax.vmap(lambda key: noise.integers(key, 50, 97)))(keys)).ravel()
     assert stats.chisquare(np.bincount(rows, minlength=97)).pvalue > 1e-4
-    normals = jax.vmap(lambda key: noise.normals_and_uniforms(key, 50, 0, jnp.float32)[0])(keys)
-    normals = np.asarray(normals, float).ravel()
+    draw = jax.vmap(lambda key: noise.normals_and_uniforms(key, 50, 0, jnp.float32)[0])
+    normals = np.asarray(jax.jit(draw)(keys), float).ravel()
     for values in (normals, normals**2):
         assert stats.pearsonr(values, rows).pvalue > 1e-4
 
@@ -105,7 +105,8 @@ def test_quantiles_are_those_of_scipy(dim, dtype):
 
 @pytest.mark.parametrize("dim", [1, 3, 20])
 def test_one_length_in_every_shell_and_directions_kept(dim):
-    normals, moved = jax.vmap(lambda k: spread(k, dim))(jax.random.split(jax.random.key(0), 500))
+    draw = jax.jit(jax.vmap(lambda k: spread(k, dim)))
+    normals, moved = draw(jax.random.split(jax.random.key(0), 500))
     places = CHAINS * stats.chi.cdf(np.linalg.norm(moved, axis=2), dim)
     shells = np.floor(places)
     rounded = (np.sort(shells, axis=1) != np.arange(CHAINS)).any(axis=1)

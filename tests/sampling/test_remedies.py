@@ -99,6 +99,7 @@ def test_plain_chains_that_seldom_move_are_not_left_at_that():
     assert draws.notes[0].startswith("tried in turn: HMC() (few moves accepted); AdaptiveHMC()")
 
 
+@pytest.mark.trust
 def test_the_tail_of_a_gamma_prior_that_dominates_is_drawn():
     """Chains whose step came from the other tail accepted 22% and had no draw above 1, of 2.4%."""
     posterior = gdp.GibbsPosterior(lambda t, z: 0.5 * (t - z) ** 2, dist.Gamma(0.1, 1.0))

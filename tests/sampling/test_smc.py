@@ -144,8 +144,13 @@ def test_one_step_from_the_prior_is_importance_sampling():
     landscape = Landscape(posterior, jnp.asarray(data), Whitening(jnp.zeros(1), jnp.ones(1)))
     begin, end = (Point(jnp.asarray(g), jnp.asarray(1.0)) for g in (0.0, gamma))
     keys = jax.random.split(jax.random.key(4))
-    particles = landscape.begin(keys[0], 3, 50)
-    found = reweigh(keys[1], particles, landscape, begin, end).particles
+
+    @jax.jit
+    def weighed():
+        particles = landscape.begin(keys[0], 3, 50)
+        return particles, reweigh(keys[1], particles, landscape, begin, end).particles
+
+    particles, found = weighed()
     theta = np.asarray(particles.u, np.float64)
     weights = np.exp(-gamma * two_hills(theta, data).sum(axis=-1))
     at_best = found.reference.log_prior - gamma * found.reference.losses.sum()
@@ -165,9 +170,9 @@ def test_pooled_is_the_log_of_the_mean_and_its_error():
 
 def test_systematic_takes_each_as_often_as_its_weight_says():
     weight = np.array([0.5, 0.25, 0.125, 0.125, 0.0])
-    chosen = jax.vmap(lambda u: systematic(u, jnp.log(jnp.asarray(np.repeat(weight, 8) / 8))))(
-        jnp.linspace(0.0, 0.999, 50)
-    )
+    log_weight = jnp.log(jnp.asarray(np.repeat(weight, 8) / 8))
+    choose = jax.jit(jax.vmap(lambda u: systematic(u, log_weight)))
+    chosen = choose(jnp.linspace(0.0, 0.999, 50))
     counts = np.apply_along_axis(np.bincount, 1, np.asarray(chosen) // 8, minlength=5)
     assert np.abs(counts - 40 * weight).max() <= 1
     assert counts[:, 4].max() == 0

@@ -208,7 +208,7 @@ def p_values(name, kernel, dtype):
     ]
 
 
-@pytest.mark.trust(but=["gaussian-hmc", "truncated-mala", "l2_ball-underdamped", "simplex-hmc"])
+@pytest.mark.trust(but=["gaussian-hmc", "truncated-mala", "l2_ball-underdamped"])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_keeps_and_finds_its_target(name, kernel):
@@ -241,6 +241,7 @@ def forget_proposal_density(uniform, state, proposal, log_ratio):
     return base.metropolis(uniform, state, proposal, state.potential - proposal.potential)
 
 
+@pytest.mark.trust(but=["hmc-unadjusted", "mala-without-proposal-density"])
 @pytest.mark.parametrize(
     ("name", "module", "wrong"),
     [

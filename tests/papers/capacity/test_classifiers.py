@@ -157,6 +157,7 @@ def test_refusals(call, message):
         call()
 
 
+@pytest.mark.trust
 def test_the_checks_of_verify_notice_a_missing_split(monkeypatch):
     from gibbs_dp.papers.capacity import verify
 

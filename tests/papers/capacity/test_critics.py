@@ -80,6 +80,7 @@ def test_a_change_of_width_is_not():
     assert 0.95 * linear <= mean <= linear + 3 * se
 
 
+@pytest.mark.trust
 def test_nothing_is_found_where_nothing_is():
     for mean, se, _ in estimates(NONE).values():
         assert mean <= 3 * se

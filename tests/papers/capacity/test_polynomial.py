@@ -154,6 +154,7 @@ def test_rises_with_degree_below_unrestricted_and_valid(eps, alpha):
     check_order(eps, alpha)
 
 
+@pytest.mark.trust
 @settings(max_examples=25, deadline=None)
 @given(st.floats(-2.0, 1.3), st.floats(0.1, 39.0))
 def test_the_same_at_random_settings(log_eps, above):

@@ -77,6 +77,7 @@ def test_profile_is_below_worst_case_and_integrates_to_the_kl(seed, gamma):
     assert integral == pytest.approx(problem.on_average_kl(gamma, 3), rel=1e-8, abs=1e-12)
 
 
+@pytest.mark.trust(but=["GaussianPairs"])
 @pytest.mark.parametrize("pairs", [FinitePairs, GaussianPairs])
 def test_the_vertical_roc_passed_as_pooled_is_caught(pairs, monkeypatch):
     monkeypatch.setattr(pairs, "true_positive_rate", pairs.vertical_true_positive_rate)
