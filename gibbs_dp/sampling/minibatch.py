@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
@@ -137,8 +138,8 @@ def sample_minibatches(
         A folder that draws are appended to as they are made, so that memory does not grow with
         their number. Every ten seconds, when the run is interrupted and at its end, it is written
         how many of them count and where the chains are. The same call goes on from there, whatever
-        ended the first; with arrays for data to the same draws, bit for bit. Data, loss and prior
-        are not looked at: give the same.
+        ended the first; with arrays for data to the same draws, bit for bit. Other arrays, another
+        start or setting are refused; batches, loss and prior are not looked at: give the same.
     progress
         Show a bar in terminals and notebooks; elsewhere nothing is printed.
 
@@ -235,6 +236,8 @@ def sample_minibatches(
         "keep": None if keep is None else getattr(keep, "__name__", type(keep).__name__),
         "batch_size": source.rows_a_step,
         "num_rows": source.num_rows,
+        "data": _digest(source.data) if isinstance(source, Arrays) else None,
+        "init": _digest(old.chains.position),
         "num_warmup": num_warmup,
         "thinning": thinning,
     }
@@ -327,6 +330,16 @@ def _gaps(cycle: Cyclical | None, count: int, thinning: int, num_samples: int) -
 def _parts(num_steps: int, thinning: int) -> list[int]:
     size = max(thinning, -(-num_steps // NUM_PARTS))
     return [min(size, num_steps - first) for first in range(0, num_steps, size)]
+
+
+def _digest(arrays: PyTree) -> str:
+    """Tell data, or starts, of another run."""
+    found = hashlib.blake2b(digest_size=8)
+    for leaf in jax.tree.leaves(arrays):
+        numbers = np.ascontiguousarray(leaf)
+        found.update(f"{numbers.shape} {numbers.dtype.str}".encode())
+        found.update(numbers.view(np.uint8).data)
+    return found.hexdigest()
 
 
 # Where chains begin, and go on.

@@ -347,7 +347,7 @@ class Part:
         found, begun = load_part(argument, self._folder, self._part), self.state
         wanted = self._settings | {"gamma": self._gamma}
         has = found.settings | {"gamma": found.gamma}
-        other = [name for name, value in wanted.items() if has.get(name) != value]
+        other = [k for k, value in wanted.items() if has.get(k) != value and k != "init"]
         if not np.array_equal(found.state.key, begun.key):
             other.append("key or num_chains")
         if found.state.chains.position.dtype != begun.chains.position.dtype:
@@ -360,6 +360,8 @@ class Part:
         least, most = (int(begun.num_steps), warm) if not count else [warm + sum(gaps[:count])] * 2
         if not other and not least <= steps <= most:
             other.append("steps before it" if count <= len(gaps) else "num_samples")
+        if not other and has.get("init") != wanted["init"]:
+            other.append("init")
         if not other:
             self._made = self._published = count, jax.tree.map(jnp.asarray, found.state)
         return other

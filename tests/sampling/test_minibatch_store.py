@@ -204,6 +204,8 @@ def test_rows_are_on_the_disk_before_they_count(tmp_path, monkeypatch):
         ({"thinning": 3}, r"another run \(thinning\)"),
         ({"keep": lambda theta: theta.sum()}, r"another run \(keep\)"),
         ({"num_samples": 5}, r"another run \(num_samples\)"),
+        ({"init": np.zeros((2, 1), np.float32)}, r"another run \(init\)"),
+        ({"data": 1.001 * DATA}, r"another run \(data\)"),
     ],
 )
 def test_a_store_of_another_run_is_refused(changed, message, tmp_path):
