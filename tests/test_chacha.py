@@ -92,6 +92,7 @@ def test_transformations_change_no_number(is_double):
         assert plain[0][0].dtype == (jnp.float64 if is_double else jnp.float32)
         ways = (
             jax.jit(jax.vmap(draw))(keys),
+            jax.lax.map(draw, keys),
             jax.lax.scan(lambda carry, key: (carry, draw(key)), 0, keys)[1],
         )
         for found in ways:
