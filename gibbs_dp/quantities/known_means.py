@@ -33,15 +33,14 @@ from gibbs_dp.model.posterior import GibbsPosterior
 
 # Datasets from where it is worth a program; parameters up to which Hessians are cheap.
 LEAST_DATASETS, MOST_DIM = 256, 64
-# Partners of a dataset, more in short audits: the same whatever other gammas there are.
+# Partners of a dataset, the same whatever other gammas there are. Of a KL from chains about half
+# the variance is left, and four partners cost a quarter of chains; of one that is a sum hardly
+# anything is but the partners' own, and short audits have more of them.
 PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
 # Datasets of a call, and on a core at once, where their slopes are no more numbers than these; a
 # GPU waits for its host between calls, and takes as many calls' datasets as keep it busy together.
 HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
 MOST_CALLS, MOST_NUMBERS_OF_A_GPU = 64, 2**26
-# Numbers of partners that are remembered for another audit of the same objects and key, whatever
-# its gammas. Audits of another key have others: their errors must not be one error.
-MOST_REMEMBERED = 2**22
 # Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
 LEAST_CURVED = 1e-6
 # Least difference of a feature between datasets, as a share of it: sums of single precision are
@@ -146,7 +145,7 @@ class KnownMeans:
 
     def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
         self._spec, self._u = spec, u
-        wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets)
+        wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets) if spec.is_exact else 0
         self._num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         # Calls whose datasets are taken together.
         calls = math.ceil(spec.num_datasets / HEIGHT)
@@ -162,14 +161,6 @@ class KnownMeans:
         self._matrices: list[_Matrices | None] = []
         self._sizes: list[Float[np.ndarray, " features"] | None] = []
         self._features: list[list[Float[np.ndarray, "height features"] | None]] = []
-        self._partners: dict[int, Moments] = remembered(
-            dict,
-            "known means",
-            spec.posterior,
-            spec.population,
-            *(spec.n, spec.num_ghosts, spec.group_size, self._num_partners, self._at_once),
-            *(np.asarray(u).tobytes(), np.asarray(jax.random.key_data(spec.key)).tobytes()),
-        )
 
     @property
     def _height(self) -> int:
@@ -230,15 +221,9 @@ class KnownMeans:
         """Moments of some reported datasets less those of their partners; these; the prior's."""
         calls = part * self._at_once + np.arange(self._at_once)
         own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), calls)
-        partners = self._partners.get(part)
-        if partners is not None:
-            return self._less(own, [partners])[0], partners, of_prior
         root, count = roots(self._spec.key, Stream.UNSAMPLED), self._num_partners
         parts = [self._run(root, calls * count + i)[0] for i in range(count)]
-        less, partners = self._less(own, parts)
-        if (part + 1) * sum(a.size for a in partners) <= MOST_REMEMBERED:
-            self._partners[part] = partners
-        return less, partners, of_prior
+        return *self._less(own, parts), of_prior
 
     def _run(
         self, root: Key[Array, 2], calls: Int[np.ndarray, " calls"]

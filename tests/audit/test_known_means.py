@@ -176,17 +176,6 @@ def test_errors_are_smaller_and_the_truth_is_met(audited):
         assert error < 0.85 * np.std(values) / 512**0.5
 
 
-def test_another_audit_of_a_key_finds_the_partners_made(audited, monkeypatch):
-    _, settings, tracks = audited
-    again = KnownMeans(settings, tracks[0].controls._u)
-    calls = []
-    run = KnownMeans._run
-    monkeypatch.setattr(KnownMeans, "_run", lambda self, *a: calls.append(a) or run(self, *a))
-    again.make(512)
-    assert len(calls) == -(-512 // again._height)  # of the datasets alone
-    np.testing.assert_array_equal(again.of(0.5, 512), tracks[0].controls.of(0.5, 512))
-
-
 def test_errors_of_several_keys_are_independent():
     """Their spread is the error that each tells, and their mean is the truth, ``gamma var / n``.
 
