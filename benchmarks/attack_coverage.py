@@ -2,8 +2,8 @@
 
 The mean of 30 normal numbers (loss ``|theta - z|^2 / 2``, flat prior, gamma 0.05, 1 and 20) and the
 private mean of Figure 2a (n = 100, gamma 10 and 100), whose answers are known in closed form or by
-quadrature. Each is audited with many datasets, which are cut into audits of 128: what these share
-(tuning) comes from pilots.
+quadrature. Each is audited with many datasets, which are cut into audits of 64, the default of
+these columns: what they share (tuning) comes from pilots.
 
     python benchmarks/attack_coverage.py [--repeats 1000]
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
+import jax
 import machine
 import numpy as np
 
@@ -23,7 +24,7 @@ from gibbs_dp.papers.on_average_kl.attackers import gaussian_mean_attacker, priv
 from gibbs_dp.problems import build_problem
 from gibbs_dp.quantities.attacker import FPRS, Attacker
 
-COUNT, N_GAUSSIAN, N_PRIVATE = 128, 30, 100
+COUNT, N_GAUSSIAN, N_PRIVATE = 64, 30, 100
 GAUSSIAN, PRIVATE = (0.05, 1.0, 20.0), (10.0, 100.0)
 EPSILONS = (0.1, 1.0)
 NAMES = ("on_average_tv", "attack_auc", "attack_auc_per_pair", *FPRS, "on_average_renyi_2")
@@ -31,8 +32,6 @@ NAMES = ("on_average_tv", "attack_auc", "attack_auc_per_pair", *FPRS, "on_averag
 
 def gaussian(key, n):
     """Draw standard normal numbers."""
-    import jax
-
     return jax.random.normal(key, (n, 1))
 
 
@@ -57,7 +56,7 @@ def results_of(posterior, population, n, gammas, num_datasets, seed):
     found, sweep = [], auditing.run_sweep
     auditing.run_sweep = lambda *a: found.append(sweep(*a)) or found[0]
     try:
-        learn = [*gdp.DEFAULT, gdp.MutualInformation(0)]
+        learn = [*gdp.DEFAULT, gdp.MutualInformation(0), gdp.Attacker(num_datasets=None)]
         kwargs = {"learn": learn, "progress": False, "key": seed}
         gdp.audit(posterior, population, n, gammas, num_datasets=num_datasets, **kwargs)
     finally:
@@ -70,7 +69,9 @@ def parts(result):
     for first in range(0, result.is_good.size // COUNT * COUNT, COUNT):
         part = np.zeros(result.is_good.size, bool)
         part[first : first + COUNT] = True
-        yield replace(result, summary=result.summary.only(part), is_good=result.is_good[part])
+        kept = jax.tree.map(lambda a, part=part: a[part], result.kept)
+        summary, is_good = result.summary.only(part), result.is_good[part]
+        yield replace(result, summary=summary, is_good=is_good, kept=kept)
 
 
 def estimates(result):

@@ -15,8 +15,8 @@ from gibbs_dp._jaxlib.devices import on_device, platform
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.engine.executor import in_room
 from gibbs_dp.engine.plan import (
+    FEW_PILOTS,
     NUM_PILOTS,
-    NUM_PILOTS_HIGH_DIM,
     Inputs,
     Job,
     Plan,
@@ -79,7 +79,9 @@ class Runs(Protocol):
 
 def num_pilots(settings: Settings) -> int:
     """How many datasets settings are tuned on."""
-    return NUM_PILOTS if settings.posterior.dim <= MAX_LAPLACE_DIM else NUM_PILOTS_HIGH_DIM
+    posterior = settings.posterior
+    is_simple = posterior.dim > MAX_LAPLACE_DIM or posterior.is_log_concave
+    return FEW_PILOTS if is_simple else NUM_PILOTS
 
 
 def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int = 0) -> Summary:

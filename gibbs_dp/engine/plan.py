@@ -28,9 +28,9 @@ from gibbs_dp.sampling.smc_particles import Segment
 # How much of an audit is drawn and computed at once, by default.
 
 NUM_GHOSTS, NUM_SWAPS, NUM_WHOLE_GHOSTS = (64, 256), 64, 16
-# Datasets that settings are tuned on, each sampled twice: a CPU's block, and less where every
-# posterior costs seconds.
-NUM_PILOTS, NUM_PILOTS_HIGH_DIM = 32, 16
+# Datasets that settings are tuned on, each sampled twice: a CPU's block, and fewer where every
+# posterior costs seconds, or has one mode by what is declared, so that none is looked for.
+NUM_PILOTS, FEW_PILOTS = 32, 16
 # Pairs of a dataset whose replaced posteriors are sampled for the two-sided estimate, at least and
 # at most; pilots say how many are worth it.
 LEAST_PAIRS, MOST_PAIRS = 2, 8
@@ -101,7 +101,7 @@ def default_block_size(
     is_long = num_datasets >= LONG_AUDIT
     largest = 64 if is_stored else 128 if is_long else 32
     if posterior.dim > MAX_LAPLACE_DIM:
-        largest = min(largest, NUM_PILOTS_HIGH_DIM)  # pilots fill a block, and no more
+        largest = min(largest, FEW_PILOTS)  # pilots fill a block, and no more
     return min(largest, whole_power_of_two(BLOCK_NUMBERS // numbers[0]))
 
 

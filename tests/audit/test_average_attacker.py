@@ -292,7 +292,8 @@ def test_no_pair_is_attacked_twice_while_there_are_others(n, ghosts, monkeypatch
     view = SimpleNamespace(
         posterior=SimpleNamespace(structured=False),
         plan=plan,
-        draws=SimpleNamespace(u=None),
+        draws=SimpleNamespace(u=None, weight=jnp.ones((2, 3))),
+        key=jax.random.key(0),
         inputs=SimpleNamespace(gamma=1.0),
         train=np.zeros(n),
         ghosts=np.zeros(ghosts),
@@ -301,6 +302,26 @@ def test_no_pair_is_attacked_twice_while_there_are_others(n, ghosts, monkeypatch
     pairs = {100.0 * j - i for i in range(n) for j in range(ghosts)}
     assert set(found) <= pairs
     assert len(found) == min(len(pairs), attacker.MOST_LOSSES)
+
+
+@pytest.mark.parametrize("count", [128, 100])
+def test_pairs_of_all_sizes_are_taken_with_the_same_chance(count):
+    """Over 2,000 keys; 4.5 standard errors of a binomial are a false alarm in 700 of two counts."""
+    num, keys = attacker.MOST_LOSSES, jax.random.split(jax.random.key(3), 2000)
+    size = np.random.default_rng(4).permutation(count)  # how far a pair moves the posterior
+    step = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3)
+    delta = 7.0 - (1.0 + jnp.asarray(size, jnp.result_type(float)))[:, None, None] * step
+
+    def taken(key):
+        return attacker.of_all_sizes(delta, jnp.ones((2, 3)), key)[:, 0, 0] - 8.0
+
+    found = np.rint(np.asarray(jax.jit(jax.vmap(taken))(keys))).astype(int)
+    share = np.bincount(found.ravel(), minlength=count) / len(keys)
+    p = num / count
+    assert np.abs(share - p).max() < 4.5 * np.sqrt(p * (1 - p) / len(keys))
+    for first in (num, 8, 2):  # one of each part of the sizes
+        near = np.sort(found[:, :first], axis=1) - (np.arange(first) + 0.5) * count / first
+        assert np.abs(near).max() <= count / first
 
 
 def test_without_an_attacker():
