@@ -7,6 +7,7 @@ gamma (:class:`~gibbs_dp.engine.view.GammaResult`). Every method has a default t
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,10 @@ class Quantity:
         return self.num_kept
 
     def least_pairs(self, choice: str) -> int:
-        """Pairs of a dataset that are sampled at least where this estimator leads."""
+        """Pairs of a dataset that are sampled at least where this estimator leads.
+
+        Of the datasets of which ``Kept`` is wanted, where there are no ``Values``.
+        """
         del choice
         return 0
 
@@ -222,6 +226,11 @@ class LeadingQuantity(Quantity):
     def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate."""
         raise NotImplementedError
+
+    def needs_pairs(self, choice: str) -> bool:
+        """Whether this estimator compares draws of replaced posteriors, in every dataset."""
+        del choice
+        return True
 
     def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Decide how many replaced posteriors to sample for each dataset."""
@@ -323,6 +332,15 @@ class Settings(AuditSpec):
     def num_stored(self) -> dict[str, int]:
         """Those of which it is worth storing."""
         return {q.name: q.num_stored for q in self.quantities if q.Kept and q.num_kept}
+
+    def num_paired(self, choice: str, is_stored: bool) -> int:
+        """First datasets that pairs are sampled for, where this estimator leads."""
+        if self.leading.needs_pairs(choice):
+            return sys.maxsize
+        counts = self.num_stored if is_stored else self.num_kept
+        wanted = [q for q in self.quantities if q.least_pairs(choice)]
+        # What has values of every dataset has them of its pairs.
+        return max((sys.maxsize if q.Values else counts.get(q.name, 0) for q in wanted), default=0)
 
     def fitted(self, summary: Summary) -> Summary:
         """Fit over the datasets what quantities fit, such as shares of control variates."""

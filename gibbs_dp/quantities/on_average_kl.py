@@ -356,9 +356,13 @@ class OnAverageKL(LeadingQuantity):
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
         return chosen if is_better else None
 
+    def needs_pairs(self, choice: str) -> bool:
+        """Of the two-sided estimate."""
+        return choice == TwoSided.name
+
     def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Pairs that the two-sided estimate is worth; none for the others."""
-        if choice != TwoSided.name:
+        if not self.needs_pairs(choice):
             return 0
         most = min(settings.n, settings.num_ghosts) // settings.group_size
         return count_pairs(most, pilots)

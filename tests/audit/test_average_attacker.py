@@ -13,6 +13,7 @@ from scipy import optimize, stats
 import gibbs_dp as gdp
 from gibbs_dp.auditing.plot import allowed_tpr, selected_rows
 from gibbs_dp.auditing.report_data import profiles
+from gibbs_dp.engine.runner import Runner
 from gibbs_dp.estimators.privacy_loss import EPSILONS
 from gibbs_dp.quantities import attacker
 from gibbs_dp.quantities.attacker import is_lopsided
@@ -340,8 +341,16 @@ def test_without_an_attacker():
 
 
 @pytest.mark.trust
-def test_ghost_rows_sample_one_pair():
+def test_ghost_rows_sample_one_pair_of_what_is_attacked(monkeypatch):
     """Ghosts tell a large KL well, and nothing of an attacker."""
+    pairs, run = {}, Runner._run_job
+
+    def counted(self, sheet, job, device, at_once):
+        if not job.period:  # no pilots
+            pairs[job.first] = int(job.inputs.num_pairs)
+        return run(self, sheet, job, device, at_once)
+
+    monkeypatch.setattr(Runner, "_run_job", counted)
     found = gdp.audit(
         gaussian_mean(4),
         gaussian_examples(4),
@@ -354,6 +363,8 @@ def test_ghost_rows_sample_one_pair():
     assert found["attack_estimator"].tolist() == ["two-sided"]
     # 2 F_4(s) - 1 with s = sqrt(2 gamma / n); 3 parts in 1,000 of bias are left.
     assert z_scores(found["on_average_tv"], found["on_average_tv_se"], 0.6875) < 4
+    assert {first < 64 for first, count in pairs.items() if count == 1} == {True}
+    assert {first >= 64 for first, count in pairs.items() if count == 0} == {True}
 
 
 @pytest.mark.trust
