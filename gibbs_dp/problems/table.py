@@ -101,7 +101,8 @@ def _loss_for(source: Source, target: str, spelling: Spelling) -> tuple[Loss, st
     for frame in source.chunks([target], frozenset()):
         values = frame[target].dropna()
         levels.update(values.unique()[: MAX_LEVELS + 1])
-        if not pd.api.types.is_numeric_dtype(values.dtype):
+        kinds = pd.api.types
+        if not (kinds.is_numeric_dtype(values.dtype) or kinds.is_timedelta64_dtype(values.dtype)):
             found = (spelling.numbers.plain(str(value)) for value in values.unique())
             is_number = is_number and all(number is not None for number in found)
     if len(levels) <= 2 or not (is_number or len(levels) <= MAX_LEVELS):
@@ -109,6 +110,12 @@ def _loss_for(source: Source, target: str, spelling: Spelling) -> tuple[Loss, st
     if is_number:
         why = f"the loss is squared, as {target!r} holds numbers (loss= takes another)."
         return as_loss("squared", *LABELS), why
+    if all(isinstance(level, (np.datetime64, date)) for level in levels):
+        first = min(str(level)[:10] for level in levels)
+        raise ValueError(
+            f"target: {target!r} holds dates; predict days since one of them with "
+            f"date={{{target!r}: {first!r}}} (--date {target} {first}), or another column."
+        )
     why = f"the loss is softmax, as {target!r} has {len(levels)} values (loss= takes another)."
     return as_loss("softmax", *LABELS), why
 

@@ -235,3 +235,14 @@ def test_separators_and_encodings_are_what_a_line_can_be_cut_by():
 def test_missing_values_are_a_list_of_texts():
     with pytest.raises(ValueError, match=r"na_values: give a list of texts, such as \['-9'\]"):
         table(pd.DataFrame({"a": np.arange(4.0), "y": [0, 1, 0, 1]}), target="y", na_values="-9")
+
+
+def test_a_target_of_dates_is_no_class_and_one_of_durations_a_number():
+    days = pd.Series(pd.date_range("2020-03-01", periods=60))
+    frame = pd.DataFrame({"a": np.arange(60.0), "y": days})
+    for dates in (days, days.dt.tz_localize("UTC"), days.dt.date):
+        with pytest.raises(ValueError, match=r"'y' holds dates; .* date={'y': '2020-03-01'}"):
+            table(frame.assign(y=dates), "y")
+    for y, kwargs in ((days, {"date": {"y": "2020-03-01"}}), (days - days[0], {})):
+        problem = table(frame.assign(y=y), "y", **kwargs)
+        assert problem.notes[0].startswith("the loss is squared")
