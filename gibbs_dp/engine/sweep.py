@@ -241,14 +241,14 @@ def _run_missing(
         for track in tracks
     ]
 
-    def job(track: Track, first: int) -> Job:
+    def job_of(track: Track, first: int) -> Job:
         number = numbered[id(track)]
         num_paired, (paired, alone) = inputs[number]
         given = paired if first < num_paired else alone
         keeps = first < max(stored.values(), default=0)
         return Job((number, first), keys, first, size, plan, given, keeps=keeps)
 
-    jobs = [job(track, first) for track, first in wanted]
+    jobs = [job_of(track, first) for track, first in wanted]
     with closing(runner.run(jobs)) as finished:
         for job, block in finished:
             index, first = job.tag
