@@ -31,6 +31,8 @@ LARGEST_EXCESS = 1e9
 MOST_NATS_OF_PRODUCTS, _MOST_NATS = 15.0, 60.0
 # Examples and ghosts whose pairs are jackknifed: the correction is a few percent of the KL.
 _JACKKNIFED = (16, 8)
+# And whose pairs are summed term by term, where products may have clipped what counts.
+_SUMMED = (4, 4)
 
 
 class DirectKL(NamedTuple):
@@ -185,16 +187,18 @@ def direct_kl(
     half = _half_squares(x, y, weight)
     is_sum = x.shape[0] == 1
     lost = jnp.mean(_beyond(half, MOST_NATS_OF_PRODUCTS) if is_sum else out_of_reach(half))
-    first = x[..., 0]
+    first, some = x[..., 0], y[..., None, : _SUMMED[1]] - x[..., : _SUMMED[0], None]
     x, y = jnp.clip(x, -_CLIP, _CLIP), jnp.clip(y, -_CLIP, _CLIP)
     is_large = jnp.maximum(jnp.max(jnp.abs(x)), jnp.max(jnp.abs(y))) > 1.0
     draws = in_memory(gamma >= 0, lambda: _factors(x, y, weight, is_large))
     # A draw of which one loss is no number has none that is (`pair_parts`).
     plug_in = _unless_broken(first, _mean_log1p(bounded(_all_pairs(draws))))
-    if is_sum:
-        return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in), lost)
-    few = _each_draw(draws)
+    few = _each_draw(draws, _SUMMED if is_sum else _JACKKNIFED)
     mean = _mean_over_draws(few, weight)
+    if is_sum:
+        told = jnp.log1p(jnp.minimum(mean, LARGEST_EXCESS))
+        lost = jnp.maximum(lost, _missed(some, weight, told))
+        return DirectKL(plug_in, plug_in, jnp.zeros_like(plug_in), lost)
     correction = _correction(few, mean, weight)
     tail = _tail(jnp.log1p(mean) + correction, correction)
     return DirectKL(plug_in + jnp.mean(correction), plug_in, tail, lost)
@@ -217,6 +221,21 @@ def _half_squares(
 def _beyond(half: Float[Array, "*pairs"], most: float) -> Float[Array, "*pairs"]:
     """Nats of pairs that a sum has not the range for."""
     return jnp.where(half > most, half, 0.0)
+
+
+def _missed(
+    delta: Float[Array, "1 points *pairs"],
+    weight: Float[Array, "1 points"],
+    kl: Float[Array, "*pairs"],
+) -> Float[Array, ""]:
+    """Nats that clips leave out of some pairs' KL: their sums are taken again, term by term.
+
+    Half a variance tells nothing of a log ratio that changes where hardly any of the weight is, as
+    those of absolute losses do. Below a nat it is rounding.
+    """
+    share = weight.reshape(-1, *[1] * kl.ndim)
+    whole = jax.nn.logsumexp(jnp.log(share) - delta[0], axis=0)
+    return jnp.mean(jnp.where(whole > 1.0, jnp.maximum(whole - kl, 0.0), 0.0))
 
 
 def _unless_broken(ratios: Float[Array, "*some"], kl: Float[Array, ""]) -> Float[Array, ""]:
@@ -275,9 +294,9 @@ def _in_groups(
     return a, ghost.reshape(count, groups, num_ghosts // groups)
 
 
-def _each_draw(f: Factors) -> Float[Array, "chains draws few fewer"]:
+def _each_draw(f: Factors, sizes: tuple[int, int]) -> Float[Array, "chains draws few fewer"]:
     """Each draw's ``exp(-delta) - 1`` for the first examples and ghosts."""
-    a, b = f.train[..., : _JACKKNIFED[0], None], f.ghost[..., None, : _JACKKNIFED[1]]
+    a, b = f.train[..., : sizes[0], None], f.ghost[..., None, : sizes[1]]
     return a * b + jnp.where(f.is_large, -1.0, a + b)
 
 
@@ -345,6 +364,8 @@ def direct_kl_of_pairs(
     mean = _mean_over_draws(excess, weight)
     plug_in = jnp.log1p(mean)
     few = slice(_JACKKNIFED[0])
+    if is_sum:
+        lost = jnp.maximum(lost, _missed(delta[..., few], weight, plug_in[few]))
     correction = _correction(excess[..., few], mean[few], weight)
     tail = _tail(plug_in[few] + correction, correction)
     plain = _unless_broken(delta[0, 0], jnp.mean(plug_in))

@@ -224,8 +224,9 @@ def plan_proximal(
     else:
         assert total_variation is not None
         mixing = total_variation
-        by_kl = math.log(start / (2 * mixing**2)) / (2 * math.log1p(alpha * step))
-        by_chi2 = num_rounds(start, step, alpha, poincare, math.log(4 * mixing**2))
+        log_square = 2 * math.log(mixing)  # whose square may underflow
+        by_kl = (math.log(start / 2) - log_square) / (2 * math.log1p(alpha * step))
+        by_chi2 = num_rounds(start, step, alpha, poincare, math.log(4) + log_square)
         count = max(1, min(math.ceil(by_kl), by_chi2))
     per_round = _rounding_of_a_round(prior, step, start, farthest)
     spacing = _spacing(math.sqrt(step))

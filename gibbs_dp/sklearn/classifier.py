@@ -55,7 +55,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         Largest log-odds that the prior allows; chosen by the rule where not given. For mechanism
         "posterior" only.
     fit_intercept
-        Whether there is an intercept.
+        Whether there is an intercept. Without one the model goes through the origin of the columns
+        as they came, and least is lost where their bounds lie evenly about 0.
     mechanism
         "auto", or one of "gaussian", "direction" (a noisy sum, drawn exactly), "posterior" (the
         loss itself: proven draws, or chains), "chain" (one Langevin run with a guarantee of its

@@ -120,9 +120,13 @@ def declared_scaling(
         )
     else:
         low, high = declared_pair("bounds", bounds, size, columns)
-    width = (high - low) / (2 * HALF_RANGE)
     reach = min(norm, HALF_RANGE * float(np.sqrt(size)))
-    return Scaling(low, high, low + (high - low) / 2, width, reach, 1.0 if fit_intercept else 0.0)
+    if fit_intercept:
+        width = (high - low) / (2 * HALF_RANGE)
+        return Scaling(low, high, low + (high - low) / 2, width, reach, 1.0)
+    # Moved to the middle, a plane through the origin would go through that instead.
+    width = np.maximum(np.abs(low), np.abs(high)) / HALF_RANGE
+    return Scaling(low, high, np.zeros(size), np.where(width > 0, width, 1.0), reach, 0.0)
 
 
 def declared_pair(

@@ -188,14 +188,20 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             Rows that count; all by default.
         """
         self._given()
-        low, high = y_range
-        middle, half = (low + high) / 2, (high - low) / 2
-        unit = np.clip((np.clip(y, low, high) - middle) / half, -1.0, 1.0)
+        middle, half = self._label_unit(y_range)
+        unit = np.clip((np.clip(y, *y_range) - middle) / half, -1.0, 1.0)
         self._fit_linear(rows, unit, 1, leaks, is_read)
         self.y_range_ = y_range  # a fit that fails leaves the last one whole
         with np.errstate(over="ignore", invalid="ignore"):  # a chance warning, of the draw
             self.coef_ = half * self.coef_[0]
             self.intercept_: Any = float(half * self.intercept_[0] + middle)
+
+    def _label_unit(self, y_range: tuple[float, float]) -> tuple[float, float]:
+        """Label that is 0 in the model, and how far from it 1 is."""
+        low, high = y_range
+        if self.fit_intercept:
+            return (low + high) / 2, (high - low) / 2
+        return 0.0, max(abs(low), abs(high))
 
     def _choose(self, facts: Facts) -> Choice:
         found = self._given().constants(Domain(x_bound=1.0, y_range=(-1.0, 1.0)))
@@ -240,5 +246,5 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             Predictions ``[rows]``.
         """
         unit = self._predictions(X)[:, :, 0].mean(axis=0)
-        low, high = self.y_range_
-        return np.clip((low + high) / 2 + (high - low) / 2 * unit, low, high)
+        middle, half = self._label_unit(self.y_range_)
+        return np.clip(middle + half * unit, *self.y_range_)

@@ -202,6 +202,20 @@ def test_stores_keep_chains(tmp_path, monkeypatch):
 
 
 @pytest.mark.trust
+def test_chains_go_on_where_clips_leave_out_what_counts():
+    """Absolute losses, whose medians jump: sums say 4.9 for 5.5, and their log ratios vary little.
+
+    Quadrature of 8,000 datasets: 5.40 and 5.63, with errors of 0.1.
+    """
+    posterior = gdp.GibbsPosterior(lambda t, z: jnp.abs(t - z), gdp.Flat(gdp.supports.real()))
+    report = gdp.audit(posterior, jax.random.normal, 11, [50.0], num_datasets=1024, progress=False)
+    assert report["estimator"].tolist() == ["two-sided"]
+    low, high = report["on_average_kl_low"][0], report["on_average_kl_high"][0]
+    assert low < 5.63
+    assert high > 5.4
+
+
+@pytest.mark.trust
 def test_chains_go_on_where_a_sum_has_not_the_range():
     """Lognormal data: pairs of hundreds of nats, of which two sides know."""
     report = gdp.audit(

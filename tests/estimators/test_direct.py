@@ -303,3 +303,22 @@ def test_one_correction_is_of_the_logarithm_and_two_of_its_inverse(form, shape):
     assert log.mean() == pytest.approx(spread**2 / 2, abs=error + v**2)
     assert np.exp(spread**2 / 2 - inverse).mean() == pytest.approx(1.0, abs=error + 3 * v**2)
     assert error + 3 * v**2 < v / 4
+
+
+@pytest.mark.parametrize("is_of_pairs", [False, True])
+def test_a_sum_tells_what_clips_leave_out(is_of_pairs):
+    """Absolute losses: half the variance of the log ratio is 4 nats, and the KL 75."""
+    u = np.linspace(-4.0, 4.0, 4001)
+    potential, train, ghost = (50.0 * np.abs(u - at) for at in (0.0, 1.5, -1.5))
+    weight = np.exp(-potential) / np.exp(-potential).sum()
+    delta = ghost - train - weight @ (ghost - train)
+    exact = np.log(np.sum(np.exp(-potential - delta))) - np.log(np.exp(-potential).sum())
+    w = jnp.asarray(weight, jnp.float32)[None]
+    if is_of_pairs:
+        found = direct_kl_of_pairs(jnp.asarray(delta, jnp.float32)[None, :, None], w)
+    else:
+        x, y = (jnp.asarray(a / 50.0, jnp.float32)[None, :, None] for a in (train, ghost))
+        found = direct_kl(x, y, w, jnp.asarray(50.0))
+    assert 0.5 * weight @ delta**2 < 5.0
+    assert found.value < 0.7 * exact
+    np.testing.assert_allclose(found.value + found.lost, exact, rtol=1e-3)

@@ -525,3 +525,28 @@ def test_many_private_medians_spend_all_of_epsilon_and_no_more():
     spent = rho + 2 * math.sqrt(rho * math.log(1e5))
     assert 0.7 * (1 - 1e-9) < spent <= 0.7
     assert promise.zcdp == pytest.approx(rho)
+
+
+def test_without_an_intercept_planes_go_through_the_origin():
+    """Bounds and labels far from 0: what was centred had R^2 of -7."""
+    rng = np.random.default_rng(12)
+    x = rng.random((4000, 3))
+    y = x @ [1.0, 2.0, 0.5] + 0.1 * rng.normal(size=4000)
+    settings = {"epsilon": 50.0, "bounds": (0.0, 1.0), "fit_intercept": False}
+    for y_bounds in ((-4.0, 4.0), (0.0, 4.0)):
+        model = GibbsRegressor(y_bounds=y_bounds, **settings).fit(x, y)
+        assert model.intercept_ == 0.0
+        assert model.predict(np.zeros((1, 3)))[0] == pytest.approx(0.0, abs=1e-6)
+        assert model.score(x, y) > 0.6
+    classes = (x[:, 0] > x[:, 1]).astype(int)
+    classifier = GibbsClassifier(classes=[0, 1], **settings).fit(x, classes)
+    assert classifier.intercept_[0] == 0.0
+    assert classifier.score(x, classes) > 0.95
+
+
+def test_epsilons_so_large_that_squares_underflow():
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=(200, 2))
+    y = (x[:, 0] > 0).astype(int)
+    settings = {"epsilon": 500.0, "delta": 1e-5, "bounds": (-3.0, 3.0), "classes": [0, 1]}
+    assert GibbsClassifier(**settings).fit(x, y).score(x, y) > 0.9
