@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ OF_AUDIT = frozenset(inspect.signature(audit).parameters) - {"posterior", "popul
 @warns(kind_of)
 def audit_table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
-    target: str,
+    target: Hashable,
     *,
     loss: str | Loss | None = None,
     date: Mapping[str, str] | Sequence[Sequence[str]] | None = None,

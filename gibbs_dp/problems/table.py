@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -163,15 +163,15 @@ MAX_N = 1000
 
 def table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
-    target: str,
+    target: Hashable,
     loss: str | Loss | None = None,
-    features: Sequence[str] | None = None,
+    features: Sequence[Hashable] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
     missing: Missing = "refuse",
     categorical: Sequence[str] | None = None,
-    weights: str | None = None,
-    group: str | None = None,
+    weights: Hashable | None = None,
+    group: Hashable | None = None,
     sep: str | None = None,
     decimal: str = ".",
     encoding: str = UTF_8,
@@ -274,6 +274,9 @@ def table(
     (4, 3)
     """
     function = None if loss is None else as_loss(loss, *LABELS)
+    target = str(target)  # as names of a frame's columns are
+    wanted = None if features is None else [str(name) for name in features]
+    weights, group = (None if name is None else str(name) for name in (weights, group))
     if not isinstance(data, (str, os.PathLike)):
         data = as_frame(data)
         if data.shape[0] == 0:
@@ -297,7 +300,7 @@ def table(
         source,
         target,
         function,
-        features,
+        wanted,
         missing,
         categorical or (),
         weights,
@@ -317,7 +320,7 @@ def table(
     else:
         prior = normal_prior(width, prior_scale)
     rows = len(encoded.y)
-    used = {target, *(features or source.columns)}
+    used = {target, *(wanted or source.columns)}
     notes = chosen + [f"column {k!r} is days since {day}." for k, day in days.items() if k in used]
     notes += encoded.notes
     if rows // 2 > MAX_N:

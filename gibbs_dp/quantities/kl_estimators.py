@@ -373,8 +373,11 @@ def shift_limit(num_draws: int) -> float:
 
 
 def is_small(values: OneSidedValues) -> bool:
-    """Whether one posterior's draws may say what the other's normalizer is: not at many nats."""
-    return not float(np.mean(values.value)) > LARGE_KL
+    """Whether one posterior's draws may say what the other's normalizer is: not at many nats.
+
+    Nor where they say so many less than none.
+    """
+    return not abs(float(np.mean(values.value))) > LARGE_KL
 
 
 def choose_estimator(values: Any, num_draws: int) -> str:

@@ -246,3 +246,12 @@ def test_a_target_of_dates_is_no_class_and_one_of_durations_a_number():
     for y, kwargs in ((days, {"date": {"y": "2020-03-01"}}), (days - days[0], {})):
         problem = table(frame.assign(y=y), "y", **kwargs)
         assert problem.notes[0].startswith("the loss is squared")
+
+
+def test_columns_may_be_named_by_numbers():
+    frame = pd.DataFrame({0: RNG.normal(size=N), 1: RNG.normal(size=N), 2: RNG.random(N)})
+    plain, named = table(frame, 1, features=[0], weights=2), table(frame, "1", weights="2")
+    for one, other in zip(plain.population.data, named.population.data, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="target: there is no column '7'"):
+        table(frame, 7)
