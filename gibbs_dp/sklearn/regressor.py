@@ -192,6 +192,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         unit = np.clip((np.clip(y, *y_range) - middle) / half, -1.0, 1.0)
         self._fit_linear(rows, unit, 1, leaks, is_read)
         self.y_range_ = y_range  # a fit that fails leaves the last one whole
+        self._middle, self._half = middle, half
         with np.errstate(over="ignore", invalid="ignore"):  # a chance warning, of the draw
             self.coef_ = half * self.coef_[0]
             self.intercept_: Any = float(half * self.intercept_[0] + middle)
@@ -246,5 +247,4 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             Predictions ``[rows]``.
         """
         unit = self._predictions(X)[:, :, 0].mean(axis=0)
-        middle, half = self._label_unit(self.y_range_)
-        return np.clip(middle + half * unit, *self.y_range_)
+        return np.clip(self._middle + self._half * unit, *self.y_range_)
