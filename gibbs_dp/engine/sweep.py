@@ -16,7 +16,7 @@ from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads
 from gibbs_dp.engine.pilots import MAX_BURN_IN
-from gibbs_dp.engine.plan import Inputs, Job, Tuned
+from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.runner import Runner
@@ -232,19 +232,14 @@ def _run_missing(
     progress.stage("sampling", len(blocks), "block")
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
-    stored = settings.num_stored if archive is not None else settings.num_kept
-    inputs = [
-        (
-            settings.num_paired(track.tuned.estimator, archive is not None),
-            _paired_and_alone(track.tuned),
-        )
-        for track in tracks
-    ]
+    is_stored, no_pairs = archive is not None, on_device(np.int32(0))
+    stored = settings.num_stored if is_stored else settings.num_kept
+    paired = [settings.num_paired(track.tuned.estimator, is_stored) for track in tracks]
+    alone = [track.tuned.inputs._replace(num_pairs=no_pairs) for track in tracks]
 
     def job_of(track: Track, first: int) -> Job:
         number = numbered[id(track)]
-        num_paired, (paired, alone) = inputs[number]
-        given = paired if first < num_paired else alone
+        given = track.tuned.inputs if first < paired[number] else alone[number]
         keeps = first < max(stored.values(), default=0)
         return Job((number, first), keys, first, size, plan, given, keeps=keeps)
 
@@ -258,12 +253,6 @@ def _run_missing(
             progress.advance(1)
     if archive is not None:
         collect(archive, blocks, progress)
-
-
-def _paired_and_alone(tuned: Tuned) -> tuple[Inputs, Inputs]:
-    """Return what datasets are sampled with, with their pairs and without."""
-    inputs = tuned.inputs
-    return inputs, inputs._replace(num_pairs=on_device(np.int32(0)))
 
 
 def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentative: bool) -> bool:
