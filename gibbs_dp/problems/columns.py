@@ -249,7 +249,7 @@ def _check_classes(column: ColumnFacts, loss: Loss) -> None:
     if count == 1:
         raise ValueError(
             f"target: every row of {name!r} is {shown(str(next(iter(column.levels))), 60)}; "
-            f"the {loss.name} loss needs {wanted}."
+            f"nothing to predict (the {loss.name} loss needs {wanted})."
         )
     if count > most:
         size = f"over {MAX_LEVELS}" if column.has_many_levels else str(count)
@@ -310,6 +310,11 @@ def _checked_weights(values: Any, name: str) -> Float[np.ndarray, " rows"]:
     weights = values.astype(float)
     if weights.min() < 0 or weights.max() == 0:
         raise ValueError(f"weights: column {name!r} must be at least 0, and not 0 everywhere.")
+    if np.count_nonzero(weights) == 1:
+        raise ValueError(
+            f"weights: column {name!r} is 0 in all rows but one, which every example would be a "
+            "copy of; give at least two rows a weight."
+        )
     return weights
 
 

@@ -105,6 +105,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         checks.adjacency(self.adjacency)
         checks.positive("epsilon", self.epsilon)
         checks.unit_interval("delta", self.delta)
+        if not isinstance(getattr(self, "fit_intercept", True), (bool, np.bool_)):
+            raise ValueError(
+                f"fit_intercept: give True or False, got {checks.shown(self.fit_intercept)}."
+            )
         require_accepted(self.accept, {})
         return dataset_size(rows, self.adjacency, self.n)
 

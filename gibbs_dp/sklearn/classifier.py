@@ -14,10 +14,12 @@ from sklearn.utils.validation import validate_data
 from gibbs_dp.information import checks
 from gibbs_dp.model import losses
 from gibbs_dp.sklearn.features import (
+    NUMBERS,
     class_indices,
     private_labels,
     private_rows,
     refuse_other_types,
+    refuse_texts,
 )
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
 from gibbs_dp.sklearn.mechanisms import ModelLoss
@@ -179,6 +181,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         leaks: list[str] = []
         if self.classes is not None and self._has_domain():
             rows, classes = private_rows(self, X), as_classes(self.classes)
+            if classes.dtype.kind in NUMBERS:
+                refuse_texts("y", y, "classes that are numbers")
             place, is_known = class_indices(private_labels(y, len(rows), self.adjacency), classes)
             is_read = is_known & ~np.isnan(rows).any(axis=1)
             self.fit_classes(np.nan_to_num(rows), place, classes, leaks, is_read)
@@ -336,9 +340,15 @@ def as_classes(classes: Any) -> np.ndarray:
     """Sort declared classes."""
     checks.refuse_masked("classes", classes)
     try:
-        found = np.unique(np.asarray(list(classes)))
+        given = list(classes)
+        found = np.unique(np.asarray(given))
     except TypeError:
-        found = np.array([])
+        given, found = [], np.array([])
+    if 0 < sum(isinstance(one, str) for one in given) < len(given):
+        raise ValueError(
+            f"classes: texts and numbers together, {checks.shown(classes)}; make all of one type, "
+            "and labels, too."
+        )
     if len(found) < 2:
         raise ValueError(f"classes: declare two or more different ones, got {classes!r}.")
     return found

@@ -8,6 +8,7 @@ NaN, or a number beyond all doubles.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,13 +71,7 @@ def refuse_other_types(name: str, given: Any) -> None:
 such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
     """
     checks.refuse_masked(name, given, is_private=True)
-    types: Any = getattr(given, "dtypes", None)
-    if hasattr(types, "items"):
-        parts = [(f"column {key!r}", dtype) for key, dtype in types.items()]
-    else:
-        parts = [("it", getattr(given, "dtype", None))]
-    for where, dtype in parts:
-        held = getattr(getattr(dtype, "categories", None), "dtype", dtype)  # of categories
+    for where, held in _types(given):
         kind = getattr(held, "kind", "")
         if kind in ("m", "M") or str(held).startswith("period["):
             raise ValueError(
@@ -88,6 +83,46 @@ such as days (.dt.days, or (x - first) / np.timedelta64(1, "D")).
                 f"{name}: {where} holds complex numbers (Complex data not supported); give real "
                 "and imaginary parts as columns."
             )
+
+
+def refuse_texts(name: str, given: Any, meant: str = "numbers") -> None:
+    """Raise a ValueError for types of texts where numbers are meant, and warn of types of objects.
+
+    Cells that are no numbers are not read, which would often be all of a column of texts. Types are
+    public; lists have none, and nothing is said of them.
+
+    >>> refuse_texts("y", np.array(["no", "yes"]))
+    Traceback (most recent call last):
+    ...
+    ValueError: y: it holds texts where numbers are meant; make numbers of it first, such as with \
+pandas.to_numeric(x, errors="coerce").
+    """
+    for where, held in _types(given):
+        kind = getattr(held, "kind", None) or "?"
+        if kind in TEXTS or str(held).lower().startswith(("str", "large_str")):
+            raise ValueError(
+                f"{name}: {where} holds texts where {meant} are meant; make numbers of it first, "
+                'such as with pandas.to_numeric(x, errors="coerce").'
+            )
+        if kind == "O":
+            warnings.warn(
+                f"{name}: {where} holds objects of any type where {meant} are meant, and cells "
+                "that are none are not read, without a word; give a type of numbers.",
+                stacklevel=4,
+            )
+            return
+
+
+def _types(given: Any) -> list[tuple[str, Any]]:
+    """Where an array or a frame holds which types; of categories, those of their values."""
+    types: Any = getattr(given, "dtypes", None)
+    if isinstance(types, list):  # of polars
+        types = dict(zip(given.columns, types, strict=True))
+    if hasattr(types, "items"):
+        parts = [(f"column {key!r}", dtype) for key, dtype in types.items()]
+    else:
+        parts = [("it", getattr(given, "dtype", None))]
+    return [(w, getattr(getattr(d, "categories", None), "dtype", d)) for w, d in parts]
 
 
 def declared_scaling(
@@ -158,8 +193,8 @@ def declared_pair(
         )
     if not is_wide.all():
         raise ValueError(
-            f"{name}: low must be below high, both finite, and so their difference; got "
-            f"{checks.shown(bounds)}."
+            f"{name}: low must be below high, both finite, and so their difference (all lows come "
+            f"first, then all highs); got {checks.shown(bounds)}."
         )
     return low, high
 
@@ -201,7 +236,7 @@ def _positive(name: str, value: Any) -> float:
 # Private tables as numbers, without a word about any cell.
 
 # Kinds of arrays whose cells are read one by one; numbers come as they are, and no others are read.
-READ, NUMBERS = "OUST", "biuf"
+READ, NUMBERS, TEXTS = "OUST", "biuf", "UST"
 LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -209,6 +244,7 @@ def private_rows(estimator: Any, X: Any) -> Float[np.ndarray, "rows columns"]:
     """Return features as doubles: NaN for no number, the largest double for infinity."""
     if hasattr(X, "toarray"):  # scikit-learn's own sentence on sparse matrices
         validate_data(estimator, X)
+    refuse_texts("X", X)
     found = private_numbers("X", X)
     if found.ndim != 2 or 0 in found.shape:
         raise ValueError(

@@ -18,6 +18,7 @@ from gibbs_dp.sklearn.features import (
     private_numbers,
     private_rows,
     refuse_other_types,
+    refuse_texts,
 )
 from gibbs_dp.sklearn.linear_model import PrivateLinearModel, linear_loss
 from gibbs_dp.sklearn.mechanisms import ModelLoss
@@ -145,6 +146,7 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         leaks: list[str] = []
         if self.y_bounds is not None and self._has_domain():
             rows = private_rows(self, X)
+            refuse_texts("y", y)
             y = private_numbers("y", private_labels(y, len(rows), self.adjacency))
             ends = declared_pair("y_bounds", self.y_bounds, 1)
             is_read = ~(np.isnan(rows).any(axis=1) | np.isnan(y))

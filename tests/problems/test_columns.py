@@ -130,11 +130,12 @@ def test_weights_and_groups_are_no_features():
         ({"group": "nope"}, "group: there is no column 'nope'"),
         ({"weights": "city", "missing": "drop"}, "'city' holds text"),
         ({"weights": "debt", "missing": "drop"}, "'debt' must be at least 0"),
+        ({"weights": "first", "missing": "drop"}, "'first' is 0 in all rows but one"),
         ({"categorical": ["share"]}, "'share' is not among the features"),
     ],
 )
 def test_bad_settings_of_a_table_are_refused(options, message):
-    frame = HOLES.assign(debt=-1.0)
+    frame = HOLES.assign(debt=-1.0, first=[1.0] + [0.0] * (len(HOLES) - 1))
     with pytest.raises(ValueError, match=message):
         encode(frame, **USED, **options)
 
