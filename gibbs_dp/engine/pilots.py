@@ -35,6 +35,7 @@ from gibbs_dp.engine.view import (
 )
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.diagnostics import pool
+from gibbs_dp.sampling.grid import LEAST_POINTS
 from gibbs_dp.sampling.kernels.base import Schedule, Traits, make_schedule
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import (
@@ -450,10 +451,25 @@ def _tune_sum(runner: Runs, plan: Plan, inputs: Inputs) -> Tuned:
     if not s.sampler.traits.is_local:
         return Tuned(settled, estimator, r_hat_starts=1.0, modes=NOT_LOOKED_FOR)
     _refuse_improper(first, gamma)
+    _refuse_few_points(s, gamma, good)
     modes = find_modes(runner, plan, settled._replace(reference=inputs.reference), first, second)
     if not warn_of(modes):  # of two modes two runs may have one each
         _refuse_coarse(s, gamma, estimator, first, second)
     return Tuned(settled, estimator, r_hat_of_starts(first, second), modes)
+
+
+def _refuse_few_points(settings: Settings, gamma: float, good: Summary) -> None:
+    """Find posteriors that are narrow beside what nodes span: two far modes, with one node each.
+
+    Two sums may then agree, and on nothing. Pilots are few, and others are narrower yet.
+    """
+    fewest = float(np.min(good.values.lattice.effective_points, initial=np.inf))
+    if fewest < 2 * LEAST_POINTS:
+        raise TooCoarseError(
+            f"sampler: at gamma={gamma:g} a posterior lies on only {fewest:.1f} of "
+            f"{settings.num_samples} nodes; raise gibbs_dp.Line(num_nodes=), or sample with "
+            "gibbs_dp.HMC()."
+        )
 
 
 def _refuse_coarse(

@@ -17,6 +17,7 @@ from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, View, is_drifting
 from gibbs_dp.estimators import average, students
 from gibbs_dp.results.table import Column
+from gibbs_dp.sampling.grid import LEAST_POINTS
 from gibbs_dp.sampling.modes import warn_of
 
 # Whether chains are where they should be: R-hat, effective draws, acceptance, virial, drift.
@@ -203,9 +204,8 @@ def _path_warnings(result: GammaResult) -> list[Warned]:
 
 # Whether a lattice is wide and fine enough for the posterior that it stands for.
 
-# Weight of a lattice's rim and effective lattice points beyond which the lattice shows.
+# Weight of a lattice's rim beyond which the lattice shows.
 EDGE_LIMIT = 1e-3
-POINTS_LIMIT = 5.0
 
 TOO_NARROW = Caution(
     "lattice-too-narrow",
@@ -256,7 +256,7 @@ class Lattice(Quantity):
         found = []
         if traits.is_discretized and edge > EDGE_LIMIT:
             found.append(TOO_NARROW(edge=edge))
-        if traits.is_discretized and fewest < POINTS_LIMIT:
+        if traits.is_discretized and fewest < LEAST_POINTS:
             found.append(TOO_COARSE(points=fewest))
         return {"ess_min": fewest}, found
 

@@ -22,6 +22,10 @@ from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.target import Target, Terms, Whitening
 
 
+# Effective points, one over the sum of squared weights, from which a sum stands for a continuum.
+LEAST_POINTS = 5.0
+
+
 @dataclass(frozen=True, eq=False)
 class Grid(Sampler):
     """Weights ``exp(-gamma L) prior`` on given points instead of a Markov chain.
@@ -222,8 +226,9 @@ class Grid(Sampler):
 # Nodes lie at ``center + INNER width sinh(t)``, t evenly spaced: dense in the middle, and out to
 # REACH widths.
 INNER, REACH = 0.5, 40.0
-# Sums over few nodes say where the posterior is, and how wide, before it is summed.
-NUM_PASSES, NODES_OF_A_PASS = 2, 32
+# Sums over few nodes say where the posterior is, and how wide, before it is summed: two where the
+# Laplace fit is a fair one, and more where it is flat, and thousands of times too wide.
+NUM_PASSES, MOST_PASSES, NODES_OF_A_PASS = 2, 8, 32
 
 
 @dataclass(frozen=True)
@@ -302,10 +307,9 @@ class Line(Sampler):
         laplace = found.whitening
         potential = target.around(laplace.center, found.reference, laplace)
         center, width = laplace.center[0], jnp.ravel(laplace.scale)[0]
-        *shifts, last = jax.random.uniform(key, (NUM_PASSES + 1,), starts.dtype)
-        for shift in shifts:
-            center, width = _moved(potential, center, width, shift)
-        u, volume = _nodes(center, width, self.num_nodes, last)
+        shifts = jax.random.uniform(key, (MOST_PASSES + 1,), starts.dtype)
+        center, width = nodes_around(potential, center, width, shifts[1:])
+        u, volume = _nodes(center, width, self.num_nodes, shifts[0])
         energy = _energies(potential, u)
         weight = jax.nn.softmax(volume - energy)
         log_normalizer = jax.scipy.special.logsumexp(volume - energy)
@@ -352,13 +356,28 @@ def _energies(potential: Potential, u: Float[Array, " nodes"]) -> Float[Array, "
     return jnp.where(jnp.isnan(energy), jnp.inf, energy)
 
 
-def _moved(
-    potential: Potential, center: Float[Array, ""], width: Float[Array, ""], shift: Float[Array, ""]
+def nodes_around(
+    potential: Potential,
+    center: Float[Array, ""],
+    width: Float[Array, ""],
+    shifts: Float[Array, " passes"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Mean and standard deviation, as a sum over few nodes has them."""
-    u, volume = _nodes(center, width, NODES_OF_A_PASS, shift)
-    weight = jax.nn.softmax(volume - _energies(potential, u))
-    mean = jnp.sum(weight * u)
-    sd = jnp.sqrt(jnp.sum(weight * (u - mean) ** 2))
-    gap = u[NODES_OF_A_PASS // 2] - u[NODES_OF_A_PASS // 2 - 1]
-    return mean, jnp.maximum(sd, 0.5 * gap)
+    """Where nodes are to lie, and how wide: mean and deviation, as sums over few of them have it."""
+
+    def is_unsettled(state: tuple[Any, ...]) -> Bool[Array, ""]:
+        i, _, _, is_between = state
+        return (i < NUM_PASSES) | (is_between & (i < MOST_PASSES))
+
+    def move(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        i, center, width, _ = state
+        u, volume = _nodes(center, width, NODES_OF_A_PASS, shifts[i])
+        weight = jax.nn.softmax(volume - _energies(potential, u))
+        mean = jnp.sum(weight * u)
+        sd = jnp.sqrt(jnp.sum(weight * (u - mean) ** 2))
+        gap = jnp.exp(volume[jnp.argmax(weight)])
+        # Two nodes beside the posterior are half a gap wide; in its midst a gap is a sixth of it.
+        return i + 1, mean, jnp.maximum(sd, 0.5 * gap), sd < 2.0 * gap
+
+    begin = (jnp.zeros((), jnp.int32), center, width, jnp.ones((), bool))
+    _, center, width, _ = jax.lax.while_loop(is_unsettled, move, begin)
+    return center, width

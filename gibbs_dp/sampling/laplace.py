@@ -151,8 +151,11 @@ def find_mode(
     back = solve_lower(end.basis, identity)
     scale = matmul(end.basis, _inverse_root(_upper(end.hessian)))
     is_curved = jnp.all(jnp.isfinite(scale))
-    # Between two kinks there is neither curvature nor gradient: flat coordinates are near 1.
-    guess = jnp.where(end.first_gradient > 0, 1.0 / (end.first_gradient + tiny), 1.0)
+    # On a ridge, where a search that begins there stays, there is no gradient; between two kinks
+    # there is no curvature either: flat coordinates are near 1.
+    bend = jnp.sqrt(jnp.linalg.norm(end.hessian))
+    steep = jnp.maximum(end.first_gradient, jnp.where(jnp.isfinite(bend), bend, 0.0))
+    guess = jnp.where(steep > 0, 1.0 / (steep + tiny), 1.0)
     return LaplaceFit(
         mode=end.u,
         reference=target.terms(end.u),

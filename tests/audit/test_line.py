@@ -8,12 +8,13 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from problems import truncated_normals
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import gibbs_dp as gdp
 from gibbs_dp import supports
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.sweep import BeyondSumsError, SeveralModesError
+from gibbs_dp.sampling.grid import MOST_PASSES, nodes_around
 from gibbs_dp.sampling.kernels.base import make_schedule
 from gibbs_dp.sampling.modes import NOT_LOOKED_FOR
 from gibbs_dp.sampling.target import Target
@@ -248,8 +249,55 @@ def test_a_line_too_coarse_is_refused():
     posterior = gdp.GibbsPosterior(
         total_loss=lambda t, z: jnp.abs(jnp.mean(z) - t), prior=gdp.Flat(supports.real())
     )
-    with pytest.raises(ValueError, match=r"two sums over 16 nodes .* raise gibbs_dp\.Line"):
+    with pytest.raises(ValueError, match=r"on only 6\.. of 16 nodes; raise gibbs_dp\.Line"):
         gdp.audit(posterior, truncated_normals, 100, [100.0], sampler=gdp.Line(16), **ONLY_KL)
+    step = gdp.GibbsPosterior(
+        total_loss=lambda t, z: jnp.where(t > jnp.mean(z), 1.0, 0.0), prior=dist.Normal(0.0, 1.0)
+    )
+    with pytest.raises(ValueError, match=r"two sums over 64 nodes .* raise gibbs_dp\.Line"):
+        gdp.audit(step, truncated_normals, 100, [1.0], sampler=gdp.Line(64), **ONLY_KL)
+
+
+def two_ends(theta, z):
+    """Minus the log density of a mixture of normals at theta and -theta, but for a constant."""
+    return -jnp.logaddexp(-0.5 * (z - theta) ** 2, -0.5 * (z + theta) ** 2)
+
+
+def test_two_modes_about_a_stationary_point_are_one_sum():
+    """Of 20 rows, by a sum over a lattice for each of 1,000 datasets; false alarms: 1e-4.
+
+    Searches that begin in the midst stay there, where the fit is flat: some sums lay a hundred
+    standard deviations away, and others had one node in either mode.
+    """
+    posterior = gdp.GibbsPosterior(two_ends, dist.Normal(0.0, 3.0))
+    law = dist.Normal(2.0, 1.0)
+    report = gdp.audit(posterior, law, 20, 1.0, num_datasets=128, key=5, **ONLY_KL)
+    assert set(report["estimator"]) == {"exact sum"}
+    assert report.warnings == ()
+    theta = np.linspace(-12, 12, 2001)
+    rows = np.random.default_rng(2).normal(2.0, 1.0, (1000, 21))
+
+    def log_density(z):
+        total = -(theta[:, None] ** 2) / (2 * 9 * 20) - np.asarray(two_ends(theta[:, None], z))
+        return total.sum(axis=1) - special.logsumexp(total.sum(axis=1))
+
+    kls = []
+    for z in rows:
+        p, q = log_density(z[:20]), log_density(z[1:])
+        kls.append(np.exp(p) @ (p - q))
+    truth, se = np.mean(kls), np.std(kls) / np.sqrt(len(kls))
+    z = (report["on_average_kl"][0] - truth) / np.hypot(report["on_average_kl_se"][0], se)
+    assert abs(z) < stats.norm.isf(5e-5)
+
+
+@pytest.mark.parametrize(("start", "width"), [(0.3, 1.0), (0.0, 1e6), (40.0, 1.0), (1e3, 300.0)])
+def test_nodes_are_found_from_fits_that_are_far_too_wide(start, width):
+    """A normal density of width 0.01 at 0.3."""
+    shifts = jax.random.uniform(jax.random.key(3), (MOST_PASSES,))
+    found = jax.jit(lambda *given: nodes_around(lambda u: 5e3 * (u[0] - 0.3) ** 2, *given, shifts))
+    center, wide = found(jnp.float32(start), jnp.float32(width))
+    assert float(center) == pytest.approx(0.3, abs=0.01)
+    assert 0.005 < float(wide) < 0.04
 
 
 def test_several_coordinates_are_refused():

@@ -5,6 +5,7 @@ import flat
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 import xarray as xr
@@ -18,6 +19,24 @@ from gibbs_dp.model.populations.table import alias_table
 from gibbs_dp.model.supports import real
 
 FALSE_ALARM = 1e-4  # of each chi-square test below
+
+
+def test_a_distribution_of_numpyro_is_a_population():
+    """Its parameters are traced, draws are independent of each other and of ghosts."""
+    law = dist.Gamma(jnp.array([2.0, 5.0]), 1.5).to_event(1)
+    found = as_population(law)
+    assert population_name(found) == "Independent"
+    draw = jax.jit(lambda population, key: population.sample(key, 4000, 3000))
+    train, ghosts = draw(found, jax.random.key(7))
+    draw(as_population(dist.Gamma(jnp.array([1.0, 3.0]), 2.5).to_event(1)), jax.random.key(7))
+    assert draw._cache_size() == 1
+    for i, shape in enumerate((2.0, 5.0)):
+        for part in (train, ghosts):
+            z = np.asarray(part)[:, i]
+            assert stats.kstest(z, stats.gamma(shape, scale=1 / 1.5).cdf).pvalue > FALSE_ALARM
+    assert not (np.asarray(ghosts) == np.asarray(train)[:3000]).any()
+    with pytest.raises(ValueError, match="function: a distribution of NumPyro is a population as"):
+        populations.Independent(law)
 
 
 def test_finite_has_the_given_probabilities():

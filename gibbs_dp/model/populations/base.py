@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
@@ -23,6 +24,8 @@ from gibbs_dp.model.examples import as_examples, num_examples
 class Independent:
     """Independent examples from ``function(key, n) -> examples`` (leaves with leading axis n).
 
+    A distribution of NumPyro is a population as it is, without this.
+
     >>> import jax
     >>> train, ghosts = Independent(lambda key, n: jax.random.normal(key, (n,))).sample(
     ...     jax.random.key(0), 5, 2)
@@ -33,6 +36,13 @@ class Independent:
     function: Callable[[PRNGKeyArray, int], Any]
     is_dependent: ClassVar[bool] = False
     is_conditional: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.function, dist.Distribution):
+            raise ValueError(
+                "function: a distribution of NumPyro is a population as it is; give it in place of "
+                "Independent(...)."
+            )
 
     def sample(self, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyTree, PyTree]:
         """Draw ``n`` training examples and ``num_ghosts`` fresh ones."""
@@ -77,6 +87,18 @@ def _sample(given: Any, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyT
     return given.sample(key, n, num_ghosts)
 
 
+def _of_law(law: dist.Distribution) -> Own:
+    """Datasets of independent draws of a distribution, whose parameters are traced."""
+    return Own(Partial(_draws_of_law, law), type(law).__name__, False, False)
+
+
+def _draws_of_law(
+    law: dist.Distribution, key: PRNGKeyArray, n: int, num_ghosts: int
+) -> tuple[PyTree, PyTree]:
+    train_key, ghost_key = jax.random.split(key)
+    return law.sample(train_key, (n,)), law.sample(ghost_key, (num_ghosts,))
+
+
 def population_name(population: Any) -> str:
     """Return a population's name in reports and stores: that of its class, or of the user's."""
     return population.name if isinstance(population, Own) else type(population).__name__
@@ -119,8 +141,9 @@ def as_population(population: Any) -> Population:
     ----------
     population
         A population; an object with ``sample(key, n, num_ghosts)``, whose ``is_dependent`` and
-        ``is_conditional`` are False unless it has them; or a callable ``(key, n) -> examples``.
-        Globals, arrays and attributes that it reads may change from one call to the next.
+        ``is_conditional`` are False unless it has them; a callable ``(key, n) -> examples``, whose
+        globals, arrays and attributes may change from one call to the next; or a distribution of
+        NumPyro, which examples are independent draws of.
 
     Returns
     -------
@@ -142,6 +165,8 @@ def as_population(population: Any) -> Population:
             f"population: a {type(population).__name__} is a table of examples; "
             "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
         )
+    if isinstance(population, dist.Distribution):
+        return _of_law(population)
     notice_changes(population)
     if isinstance(population, HasSample):
         is_pytree = not jax.tree_util.all_leaves([population])
@@ -151,8 +176,8 @@ def as_population(population: Any) -> Population:
     if callable(population):
         return Independent(population)
     raise ValueError(
-        "population: give a callable (key, n) -> examples or an object with "
-        f"sample(key, n, num_ghosts); got {type(population).__name__}."
+        "population: give a callable (key, n) -> examples, a distribution of NumPyro or an object "
+        f"with sample(key, n, num_ghosts); got {type(population).__name__}."
     )
 
 
