@@ -183,8 +183,9 @@ def with_smc(settings: Settings) -> Settings | None:
 
 
 # Sums over so many nodes are tried in turn: a kink of a loss of examples is one of many, that of a
-# loss of the whole dataset is the density's own.
-NUM_NODES, NUM_NODES_OF_WHOLE = (64, 256), (256,)
+# loss of the whole dataset is the density's own. Jumps, which chains do not see, and narrow peaks
+# want more.
+NUM_NODES, NUM_NODES_OF_WHOLE = (64, 256, 1024), (256, 1024)
 
 
 def lines_of(posterior: GibbsPosterior, learn: Sequence[Quantity]) -> list[Line]:

@@ -406,9 +406,10 @@ def guess_format(texts: Collection[str], given: NumberFormat, least: int) -> Num
 
 def _others(given: NumberFormat, units: tuple[str, ...]) -> Iterable[NumberFormat]:
     """Spellings to try, those with the fewest declarations first."""
-    marks = [(given.decimal, given.thousands), (".", None)]
-    marks += [(".", mark) for mark in (",", "_", "'", " ")]
-    marks += [(",", mark) for mark in (None, ".", "'", " ")]
+    of_point = [(".", mark) for mark in (None, ",", "_", "'", " ")]
+    of_comma = [(",", mark) for mark in (None, ".", "'", " ")]
+    both = of_point + of_comma if given.decimal == "." else of_comma + of_point
+    marks = [(given.decimal, given.thousands), *both]
     for some in dict.fromkeys((given.units, units)):
         for decimal, thousands in marks:
             yield NumberFormat(decimal, thousands, some)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import pandas as pd
 
 from gibbs_dp._extras import install_hint
@@ -114,7 +115,8 @@ def open_table(
     else:
         source = _of_csv(data, spelling)
     _check_names(source.columns)
-    index = source.index.union(name for name in source.columns if _INDEX.fullmatch(name))
+    first = source.columns[:1]  # where pandas writes it
+    index = source.index.union(name for name in first if _INDEX.fullmatch(name))
     return replace(_without(source, spelling.na_values), index=index)
 
 
@@ -167,15 +169,16 @@ def _without(source: Source, na_values: Sequence[str]) -> Source:
     texts = {text.strip() for text in na_values}
 
     def is_absent(value: Any) -> bool:
-        if isinstance(value, str):
-            return value.strip() in texts
+        if isinstance(value, (str, bool, np.bool_)):
+            return str(value).strip() in texts
         try:
             return value in numbers
         except (TypeError, ArithmeticError):  # lists, say
             return False
 
     def without(one: pd.Series[Any]) -> pd.Series[Any]:
-        if pd.api.types.is_numeric_dtype(one.dtype):
+        kinds = pd.api.types
+        if kinds.is_numeric_dtype(one.dtype) and not kinds.is_bool_dtype(one.dtype):
             return one.mask(one.isin(numbers)) if numbers else one
         return one.mask(one.map(is_absent).astype(bool))
 
@@ -210,7 +213,7 @@ def _of_csv(path: str | os.PathLike[str], spelling: Spelling) -> Source:
         plain = whole & set(columns) - text
         with pd.read_csv(path, **options, dtype=kinds, chunksize=size) as reader:
             for frame in _while_readable(path, iter(reader)):
-                found = _with_whole_numbers(frame[list(columns)], text)
+                found = _with_whole_numbers(frame[list(columns)], text, spelling.decimal)
                 plain = {n for n in plain if pd.api.types.is_numeric_dtype(found[n])}
                 yield found
         whole.difference_update(plain)  # they have none
@@ -233,14 +236,15 @@ def _is_whole(column: pd.Series[Any]) -> bool:
     return is_number and len(here) > 0 and bool((here >= 0).all() and (here % 1 == 0).all())
 
 
-def _with_whole_numbers(frame: pd.DataFrame, text: frozenset[str]) -> pd.DataFrame:
+def _with_whole_numbers(frame: pd.DataFrame, text: frozenset[str], decimal: str) -> pd.DataFrame:
     """Make numbers of columns of them that were read as text, but for some columns."""
     found = {}
     for name in map(str, frame.columns):
         if name in text or pd.api.types.is_numeric_dtype(frame[name]):
             continue
         here = frame[name].dropna().astype(str)
-        if here.empty or not _WHOLE.fullmatch(here.iloc[0]):
+        # A point may also stand between groups of digits: what is whole in each cell is not.
+        if here.empty or not (decimal == "." or all(map(_WHOLE.fullmatch, here))):
             continue
         if any(map(looks_like_a_code, here[here.str.startswith("0")].unique())):
             continue

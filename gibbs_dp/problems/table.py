@@ -99,9 +99,11 @@ def _loss_for(source: Source, target: str, spelling: Spelling) -> tuple[Loss, st
     levels: set[Any] = set()
     is_number = True
     for frame in source.chunks([target], frozenset()):
-        values = frame[target].dropna()
+        values, kinds = frame[target].dropna(), pd.api.types
+        if kinds.is_object_dtype(values.dtype) or kinds.is_string_dtype(values.dtype):
+            values = values.map(lambda v: v.strip() if isinstance(v, str) else v)
+            values = values[values != ""]
         levels.update(values.unique()[: MAX_LEVELS + 1])
-        kinds = pd.api.types
         if not (kinds.is_numeric_dtype(values.dtype) or kinds.is_timedelta64_dtype(values.dtype)):
             found = (spelling.numbers.plain(str(value)) for value in values.unique())
             is_number = is_number and all(number is not None for number in found)

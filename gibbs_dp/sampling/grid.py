@@ -21,7 +21,6 @@ from gibbs_dp.sampling.laplace import locate
 from gibbs_dp.sampling.sampler import ChainDraws, Sampler
 from gibbs_dp.sampling.target import Target, Terms, Whitening
 
-
 # Effective points, one over the sum of squared weights, from which a sum stands for a continuum.
 LEAST_POINTS = 5.0
 
@@ -362,7 +361,7 @@ def nodes_around(
     width: Float[Array, ""],
     shifts: Float[Array, " passes"],
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Where nodes are to lie, and how wide: mean and deviation, as sums over few of them have it."""
+    """Where nodes are to lie, and how wide: mean and deviation, as sums over few have them."""
 
     def is_unsettled(state: tuple[Any, ...]) -> Bool[Array, ""]:
         i, _, _, is_between = state

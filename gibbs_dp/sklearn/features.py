@@ -295,7 +295,8 @@ def class_indices(
     if y.dtype.kind in "biufcMm" and classes.dtype.kind in "US":
         raise ValueError(
             f"classes: they are texts, and labels of type {y.dtype} are none; declare them as they "
-            "are."
+            "are (cross_val_predict makes numbers of them for probabilities: give it these, and "
+            "classes=[0, 1])."
         )
     with unobserved():
         if y.dtype.kind in "f":

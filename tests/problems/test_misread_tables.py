@@ -102,3 +102,53 @@ def test_a_page_whose_checksum_is_wrong_is_refused(tmp_path):
     path.write_bytes(plain[: at + 6] + bytes([plain[at + 6] ^ 4]) + plain[at + 7 :])
     with pytest.raises(ValueError, match="cannot be read as a Parquet table"):
         design(path)
+
+
+@pytest.mark.parametrize("first", ["950", "1.250"])
+def test_points_between_groups_of_digits_are_no_decimal_marks_in_any_order(tmp_path, first):
+    """A column that began with a whole number was read with points as decimal marks."""
+    cells = [first, *(["950", "1.250", "3.500", "12.400"] * 10)]
+    rows = [f"{cell};{k % 3}" for k, cell in enumerate(cells)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["price;y", *rows]) + "\n")
+    truth = np.array([float(cell.replace(".", "")) for cell in cells])
+    found = table(path, "y", decimal=",", thousands=".").population.data[0][:, 1]
+    np.testing.assert_allclose(found, (truth - truth.mean()) / truth.std(), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"give thousands='\.' \(--thousands \.\)"):
+        table(path, "y", decimal=",")
+
+
+@pytest.mark.parametrize("odd", ["yes ", " "])
+def test_blanks_make_no_third_class(tmp_path, odd):
+    """The loss was softmax, of three classes, where two had a blank behind or a cell was one."""
+    y = np.where(A > 0, "yes", "no").astype(object)
+    y[5] = odd
+    path = written(tmp_path / "t.csv", "a,y", zip(A, y, strict=True))
+    for source in (path, pd.DataFrame({"a": A, "y": y})):
+        assert table(source, "y", missing="drop").posterior.loss.name == "logistic"
+    numbers = Y.astype(str).astype(object)
+    numbers[7] = " "
+    path = written(tmp_path / "n.csv", "a,y", zip(A, numbers, strict=True))
+    found = table(path, "y", missing="drop")
+    assert found.posterior.loss.name == "squared"
+    assert len(found.population.data[1]) == 299
+
+
+@pytest.mark.parametrize("has_holes", [False, True])
+def test_flags_are_not_the_numbers_that_mean_missing(tmp_path, has_holes):
+    """False is 0 for Python, and all rows with it were dropped."""
+    flag = [None if has_holes and k == 9 else k % 3 == 0 for k in range(300)]
+    frame = pd.DataFrame({"a": np.where(np.arange(300) % 10, A, 0), "flag": flag, "y": Y})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for source in (tmp_path / "t.csv", frame):
+        found = table(source, "y", loss="squared", na_values=["0"], missing="drop")
+        assert len(found.population.data[1]) == 270 - has_holes
+
+
+def test_a_column_without_a_name_is_a_feature_unless_it_is_the_first(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"{a},{k % 7}.0,{k % 2}" for k, a in enumerate(A)]
+    path.write_text("\n".join(["a,,y", *rows]) + "\n")
+    found = table(path, "y")
+    assert found.population.data[0].shape == (300, 3)
+    assert found.notes == ("target 'y': 0 -> 0, 1 -> 1.",)
