@@ -250,6 +250,7 @@ GROUPS = {
 }
 
 
+SAVED = "release.json"
 MISSING = {
     "data": "name the CSV file to release a model of",
     "target": "name the column to predict",
@@ -278,6 +279,11 @@ def run(arguments: Sequence[str]) -> None:
     schema = schema_of(parsed)
     folder = start_session(parsed, keeps_programs=False)
     prepare_page(parsed)
+    if folder is not None and (folder / SAVED).exists():
+        raise UsageError(
+            f"--out: {str(folder / SAVED)!r} is there already, and what was paid for is not "
+            "written over; name another folder, or move it."
+        )
 
     try:
         _release(parsed, schema, folder)
@@ -338,7 +344,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         del facts["prediction"]  # only their author knows what the draws are
     model = {"model": told, "rules": schema.rules(), **facts}
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
-    path = None if folder is None else folder / "release.json"
+    path = None if folder is None else folder / SAVED
     failed: OSError | None = None
     if path is not None:  # what was charged for is not lost where either stdout or a disk is full
         try:

@@ -204,8 +204,8 @@ def plan_posterior(
     if facts.needs_proof:
         raise NotProvenError(
             "accept: here mechanism 'posterior' takes a chain's draws for exact ones; accept "
-            "'exact-draw' (under pure DP, of few rows, 'float-arithmetic' is enough), or use "
-            "'gaussian', 'direction', 'chain' or 'rejection'."
+            "'exact-draw' (under pure DP, of few rows, 'float-arithmetic' is enough), ask for less "
+            "epsilon, or use 'gaussian', 'direction', 'chain' or 'rejection'."
         )
     found = facts.calibrate(posterior, domain)
 

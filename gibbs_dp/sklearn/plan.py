@@ -278,8 +278,6 @@ def choose_for_numbers(facts: Facts, is_free: bool = True, needs_ball: bool = Fa
         reach = 2.5
     norm = max(2.0, reach * found.root)
     bend = 1 / 12 if is_free else None
-    if facts.needs_proof:
-        return Choice("direction" if facts.delta == 0 else "gaussian", norm)
     if found.is_pure:
         return Choice("posterior", norm, max(found.ratio, 1e-3) ** 0.25 / 3, bend=bend)
     if needs_ball:

@@ -146,6 +146,7 @@ def test_predictions_are_the_estimators(run, here, estimators, case):
     is_class = case != "numbers"
     private["y"] = private["age"] > 50 if is_class else private["age"] / 10
     private.to_csv("private.csv", index=False)
+    Path("release.json").unlink(missing_ok=True)
     gdp.Ledger.create("b.ledger", adjacency="replace-one", epsilon=1.0)
     label = ("--label", "False", "True") if is_class else ("--y-range", 0, 10, "--loss", "huber")
     ran = run(

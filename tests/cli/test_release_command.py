@@ -180,6 +180,23 @@ def test_a_column_without_a_declaration_is_refused_by_name(seen, case):
     assert message in ran.error
 
 
+def test_a_release_is_not_written_over(run, tmp_path, monkeypatch):
+    """The second one was charged, too, and the first was lost."""
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_bytes(TABLE)
+    run("ledger", "create", "--ledger", "l", "--adjacency", "replace-one", "--epsilon", 9)
+    words = (*AGE, *LABEL, "--adjacency", "replace-one", "--pure-epsilon", 1, "--ledger", "l")
+    words = (*WORDS[:1], "--data", "t.csv", "--target", "ill", *words, "--out", "r")
+    words = (*words, "--accept", "exact-draw", "float-arithmetic")
+    assert run(*words).status == 0
+    first = Path("r/release.json").read_bytes()
+    again = run(*words)
+    assert again.status == 2
+    assert "'r/release.json' is there already, and what was paid for is not written" in again.err
+    assert Path("r/release.json").read_bytes() == first
+    assert gdp.Ledger("l").spent()["epsilon"] == 1
+
+
 def test_how_to_apply_a_draw_is_told(seen, run, monkeypatch):
     """Words for people, and a schema for `read_table`."""
 

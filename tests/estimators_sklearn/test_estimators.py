@@ -232,6 +232,20 @@ def test_without_exact_draws_no_chain_runs():
         GibbsClassifier(mechanism="posterior", **settings).fit(x, y)
 
 
+def test_a_regression_that_has_no_proven_draw_is_refused_before_it_is_charged(tmp_path):
+    """A noisy sum took its place without a word: R^2 of -0.25, and less with more epsilon."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(400, 1)) * [[1.0, 1.0]] + 0.1 * rng.normal(size=(400, 2))
+    y = x @ [1.0, 1.0]
+    ledger = gdp.Ledger.create(tmp_path / "l", epsilon=99.0, delta=0.1, adjacency="replace-one")
+    settings = {"bounds": (-3, 3), "y_bounds": (-6, 6), "accept": (), "ledger": ledger}
+    for target in ((10.0, 1e-5), (10.0, 0.0)):
+        with pytest.raises(ValueError, match=r"accept 'exact-draw' .* ask for less epsilon"):
+            GibbsRegressor(*target, **settings).fit(x, y)
+    assert ledger.spent()["epsilon"] == 0
+    assert GibbsRegressor(10.0, mechanism="direction", **settings).fit(x, y).coef_.shape == (2,)
+
+
 def test_pure_draws_of_few_rows_are_proven_but_for_rounding():
     """By their density on a ball; of many rows that takes too long, and a chain is refused."""
     x, y = blobs(60, dim=1)
