@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gibbs_dp._options import Option, options_of
@@ -46,10 +47,16 @@ def run(arguments: Sequence[str]) -> None:
         sampler=sampler,
         **given(parsed, SETTINGS),
     )
+    if problem.names:
+        told = f"theta's coordinates, in order: {', '.join(problem.names)}."
+        draws = replace(draws, settings={**draws.settings, "notes": [*draws.notes, told]})
     if parsed.json:
-        for parameter, row in draws.to_dataframe().iterrows():
-            numbers = {key: float(value) for key, value in row.items() if value == value}
-            output.emit(json.dumps({"parameter": str(parameter), "gamma": draws.gamma, **numbers}))
+        rows = draws.to_dataframe()
+        has_names = len(problem.names) == len(rows)
+        for i, (parameter, row) in enumerate(rows.iterrows()):
+            column = problem.names[i] if has_names else None
+            found = {"parameter": str(parameter), "column": column, "gamma": draws.gamma, **row}
+            output.emit(json.dumps({k: v for k, v in found.items() if v == v and v is not None}))
         output.warn(draws.warnings, parsed.quiet)
     else:
         output.show(draws.summary())

@@ -41,6 +41,8 @@ class Problem:
         One sentence.
     notes
         What a user must know about how the data were prepared, a sentence each.
+    names
+        Of theta's coordinates, or of its rows, in order; none where they have no names.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class Problem:
     domain: Domain | None = None
     description: str = ""
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.posterior, GibbsPosterior):

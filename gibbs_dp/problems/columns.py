@@ -35,6 +35,7 @@ class Encoded:
     weights: Float[np.ndarray, " rows"] | None
     groups: Int[np.ndarray, " rows"] | None
     notes: tuple[str, ...]
+    names: tuple[str, ...]  # of the design's columns
     row_numbers: Int[np.ndarray, " rows"] | None = None
 
     @property
@@ -124,6 +125,7 @@ def encode(
         weights=None if weights is None else _checked_weights(extra[weights], weights),
         groups=None if group is None else _groups(extra[group], group),
         notes=(*notes, how),
+        names=("intercept", *(name for column in kept for name in _names_of(column))),
         row_numbers=rows if found.num_dropped else None,
     )
 
@@ -259,6 +261,18 @@ def _check_classes(column: ColumnFacts, loss: Loss) -> None:
         )
 
 
+def _indicators(column: ColumnFacts) -> list[str]:
+    """Levels that have a column of 0 and 1."""
+    return sorted(column.levels)[1:]
+
+
+def _names_of(column: ColumnFacts) -> list[str]:
+    """Name the columns of a feature: its own, or one a level."""
+    if not column.is_text:
+        return [column.name]
+    return [f"{column.name}={shown(str(level), 60)}" for level in _indicators(column)]
+
+
 def _write(
     found: Survey,
     kept: Sequence[ColumnFacts],
@@ -272,7 +286,7 @@ def _write(
     Int[np.ndarray, " rows"],
 ]:
     """Fill the design, the target, the extra columns and the rows' numbers, chunk by chunk."""
-    levels = [sorted(column.levels)[1:] if column.is_text else None for column in kept]
+    levels = [_indicators(column) if column.is_text else None for column in kept]
     width = 1 + sum(1 if level is None else len(level) for level in levels)
     design, y = np.empty((found.num_rows, width)), np.empty(found.num_rows)
     numbers = np.empty(found.num_rows, np.int64)

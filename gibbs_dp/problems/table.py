@@ -342,6 +342,7 @@ def table(
         num_datasets=512,
         description=f"{function.name} regression of {target} on {width - 1} features.",
         notes=tuple(notes),
+        names=encoded.names,
     )
 
 

@@ -110,6 +110,17 @@ def test_sample_takes_all_rows_of_a_table(run, tmp_path):
     assert gdp.load_draws(tmp_path / "draws.nc").settings["rows"] == 569
 
 
+def test_sample_says_which_column_a_coordinate_is_of(run, tmp_path):
+    rows = [f"{k % 7},{'abc'[k % 3]},{k % 5}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,town,y", *rows]) + "\n")
+    names = ["intercept", "age", "town=b", "town=c"]
+    words = ("sample", "--data", tmp_path / "t.csv", "--target", "y", "--gamma", 1)
+    ran = run(*words, "--num-samples", 100, "--json", "--out", tmp_path)
+    assert [row["column"] for row in ran.rows] == names
+    (note,) = gdp.load_draws(tmp_path / "draws.nc").notes
+    assert note == f"theta's coordinates, in order: {', '.join(names)}."
+
+
 @pytest.fixture
 def audits(monkeypatch):
     """Replaces the audits by a fixed answer; `tests/problems` has real ones."""
