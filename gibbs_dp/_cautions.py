@@ -95,6 +95,21 @@ def names_of(sentences: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(match[1] for match in found if match))
 
 
+def last_of_each(sentences: Sequence[str]) -> tuple[str, ...]:
+    """Return the last sentence of each name, in order: of a search, that nearest to its end.
+
+    >>> last_of_each(["far. [one]", "b. [two]", "near. [one]", "without."])
+    ('b. [two]', 'near. [one]', 'without.')
+    """
+    found: dict[str, str] = {}
+    for text in sentences:
+        match = _NAME.search(text)
+        name = match[1] if match else text
+        found.pop(name, None)
+        found[name] = text
+    return tuple(found.values())
+
+
 @contextmanager
 def told_elsewhere() -> Iterator[None]:
     """Issue no Python warnings in the body, whose caller tells what it must of the results."""

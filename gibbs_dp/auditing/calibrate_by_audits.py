@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from gibbs_dp._cautions import Warned
+from gibbs_dp._cautions import Warned, last_of_each
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import FLAT_CURVE, MINIMUM_AT_END, NEAR_CERTAINTY
 from gibbs_dp.estimators.average import LIMIT_Z
@@ -73,7 +73,7 @@ class AverageCalibration:
     curve
         The same at every gamma that was looked at.
     warnings
-        Of every audit on the way.
+        Of the audits on the way, each kind once: at the gamma that was looked at last.
     report
         The last audit.
     num_draws
@@ -146,11 +146,11 @@ def find_root(
 ) -> AverageCalibration:
     """Find the gamma at which a growing column is at a goal; its error by the slope."""
     known: Known = {}
-    warnings: dict[str, None] = {}
+    warnings: list[str] = []
 
     def look(gammas: Sequence[float]) -> Report:
         report = sweep(gammas)
-        warnings.update(dict.fromkeys(report.warnings))
+        warnings.extend(report.warnings)
         for row in report.rows:
             if column not in row or f"{column}_se" not in row:
                 raise ValueError(
@@ -186,7 +186,7 @@ def find_root(
         value,
         error,
         tuple(CurvePoint(g, *known[g]) for g in sorted(known)),
-        tuple(warnings),
+        last_of_each(warnings),
         report,
     )
 
@@ -269,7 +269,7 @@ class Curve:
     def __init__(self, sweep: Sweep, column: str, argument: str) -> None:
         self._sweep, self._column, self._argument = sweep, column, argument
         self._values: dict[float, Float[np.ndarray, " datasets"]] = {}
-        self._warnings: dict[str, None] = {}
+        self._warnings: list[str] = []
         self.report: Report | None = None
 
     def look(self, gammas: Sequence[float]) -> None:
@@ -278,7 +278,7 @@ class Curve:
         if not new:
             return
         self.report = self._sweep(new)
-        self._warnings |= dict.fromkeys(self.report.warnings)
+        self._warnings += self.report.warnings
         for gamma, values in zip(new, self.report.per_dataset, strict=True):
             if self._column not in values:
                 raise ValueError(
@@ -294,8 +294,8 @@ class Curve:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of all audits."""
-        return tuple(self._warnings)
+        """Of all audits, each kind once: at the gamma that was looked at last."""
+        return last_of_each(self._warnings)
 
     def at(self, gammas: Sequence[float]) -> Values:
         """Values of the datasets that have one at all these gammas."""
