@@ -306,6 +306,48 @@ def cross_fitted_gaussian(
     return out
 
 
+# Fewer datasets do not tell; draws of each that are looked at, which are alike.
+LEAST_TOLD, LOOKED_AT = 256, 8
+# Directions that are searched from random ones, and steps of the search.
+NUM_DIRECTIONS, DIRECTION_STEPS = 16, 8
+# How far above its noise the largest of some dozens of directions is that are all Gaussian.
+LARGEST_NOISE = 4.0
+
+
+def looks_gaussian(points: Float[np.ndarray, "datasets draws dim"]) -> bool:
+    """Whether no direction is seen in which the pooled draws are not Gaussian.
+
+    Negentropies by skewness and excess kurtosis, ``s^2 / 12 + k^2 / 48`` (Jones & Sibson 1987), in
+    directions that fixed points of the kurtosis find (Hyvarinen 1999), in that of the skewness of
+    norms, and of the coordinates. Half of the datasets say which, the other half how large.
+    """
+    count, _, dim = points.shape
+    if count < LEAST_TOLD:
+        return False
+    fold, points = fold_of(count), points[:, :: max(1, points.shape[1] // LOOKED_AT)]
+    start = np.random.default_rng(0).normal(size=(NUM_DIRECTIONS, dim))
+    for f in (0, 1):
+        train, other = (points[fold == half].reshape(-1, dim) for half in (f, 1 - f))
+        fitted = fit_gaussian(train)
+        here, there = fitted.whiten(train), fitted.whiten(other)
+        directions = start / np.linalg.norm(start, axis=1, keepdims=True)
+        for _ in range(DIRECTION_STEPS):
+            seen = here @ directions.T
+            directions = (seen * seen * seen).T @ here / len(here) - 3.0 * directions
+            directions /= np.linalg.norm(directions, axis=1, keepdims=True) + 1e-300
+        skewed = np.mean(here * np.sum(here * here, axis=1, keepdims=True), axis=0)
+        skewed /= np.linalg.norm(skewed) + 1e-300
+        seen = there @ np.concatenate([directions, skewed[None], np.eye(dim)]).T
+        seen = (seen - seen.mean(axis=0)) / (seen.std(axis=0) + 1e-300)
+        square = seen * seen
+        skewness, kurtosis = np.mean(square * seen, axis=0), np.mean(square * square, axis=0) - 3.0
+        # Of a Gaussian either is one over as many datasets: draws of one are hardly more than one.
+        noise = 2.0 / np.count_nonzero(fold != f)
+        if np.max(skewness**2 / 12.0 + kurtosis**2 / 48.0) > LARGEST_NOISE * noise:
+            return False
+    return True
+
+
 class _Mixture(NamedTuple):
     logits: Float[Array, " components"]
     means: Float[Array, "components dim"]

@@ -524,7 +524,11 @@ def _variational(
     correction: Float[np.ndarray, " datasets"],
     sums: ContrastSums,
 ) -> tuple[Contrast, Halves, Halves | None]:
-    from gibbs_dp.estimators.mutual_information import cross_fitted_gaussian, cross_fitted_mixture
+    from gibbs_dp.estimators.mutual_information import (
+        cross_fitted_gaussian,
+        cross_fitted_mixture,
+        looks_gaussian,
+    )
 
     u = np.asarray(kept.u, np.float64)[good]
     points = u.reshape(u.shape[0], -1, u.shape[-1])
@@ -532,7 +536,8 @@ def _variational(
     above = _Above(own - cross_fitted_gaussian(points).reshape(own.shape))
     contrast, gaussian = sums.result(above.baseline()), above.bound()
     best = min(gaussian.value, contrast.upper.value)
-    if best - contrast.lower.value <= max(_WORTH_NATS, _WORTH_SHARE * best):
+    is_known = best - contrast.lower.value <= max(_WORTH_NATS, _WORTH_SHARE * best)
+    if is_known or looks_gaussian(points):  # a mixture of few would be no better
         return contrast, gaussian, None
     mixture = _Above(own - cross_fitted_mixture(points).reshape(own.shape))
     return contrast, gaussian, mixture.bound()
