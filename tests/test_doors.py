@@ -266,6 +266,7 @@ def test_draws_of_other_data_are_refused():
 # -- where chains begin -----------------------------------------------------------------------
 
 
+@pytest.mark.trust
 def test_chains_begin_where_there_is_density():
     # Uniform below a latent end: the end is a draw above the largest observation, with density
     # proportional to end^-n times the prior, here flat: a Pareto law of shape n - 1.

@@ -176,6 +176,7 @@ def test_errors_are_smaller_and_the_truth_is_met(audited):
         assert error < 0.85 * np.std(values) / 512**0.5
 
 
+@pytest.mark.trust
 def test_errors_of_several_keys_are_independent():
     """Their spread is the error that each tells, and their mean is the truth, ``gamma var / n``.
 

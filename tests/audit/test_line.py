@@ -263,6 +263,7 @@ def two_ends(theta, z):
     return -jnp.logaddexp(-0.5 * (z - theta) ** 2, -0.5 * (z + theta) ** 2)
 
 
+@pytest.mark.trust
 def test_two_modes_about_a_stationary_point_are_one_sum():
     """Of 20 rows, by a sum over a lattice for each of 1,000 datasets; false alarms: 1e-4.
 
@@ -320,6 +321,7 @@ def test_individual_information_is_that_of_gaussians():
     assert abs(z) < 4
 
 
+@pytest.mark.trust
 def test_losses_that_overflow_at_nodes_without_weight_leave_sums_alone():
     """A sharp peak of the prior beside the data: the last nodes are at ``exp(55)``.
 

@@ -211,6 +211,7 @@ def test_help_shows_what_joined(run, folder):
     assert "log-cosh}" in run("attack", "--data", "x.csv", *words, "--help").out
 
 
+@pytest.mark.trust
 def test_a_store_knows_the_code_and_merge_wants_the_files(run, folder):
     files = ("--with", "median_risk.py", "--with", "walk.py")
     words = ("audit", "gaussian-mean", "--n", 20, *FEW, *files, "--sampler", "random-walk")

@@ -261,6 +261,7 @@ def test_a_function_that_is_made_anew_is_another(forgotten):
     assert not forgotten
 
 
+@pytest.mark.trust
 def test_draws_follow_a_changed_global(monkeypatch):
     """``w = 100`` in a notebook's cell: standard deviations fall tenfold (1/sqrt(4 w), flat)."""
     monkeypatch.setitem(globals(), "SCALE", 1.0)

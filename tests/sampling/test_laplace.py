@@ -74,6 +74,7 @@ def test_no_search_ends_on_a_plateau_of_the_logistic_map(precision):
     assert np.abs(distance).max() < 0.1
 
 
+@pytest.mark.trust
 def test_searches_in_a_box_end_at_one_mode():
     # Far up one side of the logistic map the Hessian is indefinite, and steps bounded by its norm
     # crawl: damping has to grow until it is definite.
