@@ -239,7 +239,8 @@ def audit(
     posterior
         Loss and prior.
     population
-        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``.
+        ``(key, n) -> examples``, a distribution of NumPyro, or an object of
+        ``gibbs_dp.populations``.
     n
         Examples per dataset.
     gammas

@@ -28,7 +28,8 @@ class Problem:
     posterior
         Loss and prior.
     population
-        A callable ``(key, n) -> examples`` or an object of ``gibbs_dp.populations``.
+        A callable ``(key, n) -> examples``, a distribution of NumPyro or an object of
+        ``gibbs_dp.populations``.
     n
         Default dataset size.
     gammas

@@ -93,6 +93,19 @@ def test_searches_in_a_box_end_at_one_mode():
     assert np.abs(distance).max() < 0.3
 
 
+def test_a_ridge_has_the_width_of_its_curvature():
+    """A search that begins between two modes stays there, without a slope: widths were 3e8."""
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: -jnp.logaddexp(-0.5 * (z - t) ** 2, -0.5 * (z + t) ** 2), dist.Normal(0.0, 3.0)
+    )
+    z = jnp.array([1.5, 2.0, 2.5, 1.0])
+    fit = find_mode(Target(posterior, z, jnp.ones(())), jnp.array([-3e-8]))
+    assert not fit.is_curved
+    # At 0 the loss's curvature is 1 - z^2, and the prior's 1 / 9.
+    curvature = float(abs(jnp.sum(1 - z**2) + 1 / 9))
+    assert float(fit.scale[0, 0]) == pytest.approx(curvature**-0.5, rel=0.01)
+
+
 def test_logistic_mode_and_covariance_agree_with_scipy(precision):
     x, y = regression(1, 60, 3, labels=True)
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, dist.Normal(jnp.zeros(3), 2.0).to_event(1))

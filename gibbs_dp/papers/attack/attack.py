@@ -150,7 +150,8 @@ def attack(
     posterior
         Loss and prior.
     population
-        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``, of independent examples.
+        ``(key, n) -> examples``, a distribution of NumPyro, or an object of
+        ``gibbs_dp.populations``, of independent examples.
     n
         Examples per dataset.
     gammas

@@ -206,7 +206,8 @@ def on_average_capacity_kl(
     posterior
         Loss and prior.
     population
-        ``(key, n) -> examples``, or an object of ``gibbs_dp.populations``, of independent examples.
+        ``(key, n) -> examples``, a distribution of NumPyro, or an object of
+        ``gibbs_dp.populations``, of independent examples.
     n
         Examples per dataset.
     gammas
