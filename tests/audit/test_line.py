@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +17,7 @@ from scipy import integrate, special, stats
 import gibbs_dp as gdp
 from gibbs_dp import supports
 from gibbs_dp.auditing import audit as auditing
+from gibbs_dp.engine.pilots import TooCoarseError, _refuse_few_points
 from gibbs_dp.engine.sweep import BeyondSumsError, SeveralModesError
 from gibbs_dp.sampling.grid import MOST_PASSES, nodes_around
 from gibbs_dp.sampling.kernels.base import make_schedule
@@ -256,6 +261,16 @@ def test_a_line_too_coarse_is_refused():
     )
     with pytest.raises(ValueError, match=r"two sums over 64 nodes .* raise gibbs_dp\.Line"):
         gdp.audit(step, truncated_normals, 100, [1.0], sampler=gdp.Line(64), **ONLY_KL)
+
+
+@pytest.mark.parametrize("fewest", [9.9, 10.0])
+def test_pilots_of_few_nodes_are_refused(fewest):
+    lattice = SimpleNamespace(effective_points=np.array([44.0, fewest, 30.0]))
+    pilots = SimpleNamespace(values=SimpleNamespace(lattice=lattice))
+    check = inspect.unwrap(_refuse_few_points)
+    told = pytest.raises(TooCoarseError, match=r"at gamma=2 .* on only 9\.9 of 64 nodes")
+    with told if fewest < 10 else nullcontext():
+        check(SimpleNamespace(num_samples=64), 2.0, pilots)
 
 
 def two_ends(theta, z):
