@@ -87,14 +87,10 @@ def _sample(given: Any, key: PRNGKeyArray, n: int, num_ghosts: int) -> tuple[PyT
     return given.sample(key, n, num_ghosts)
 
 
-def _of_law(law: dist.Distribution) -> Own:
-    """Datasets of independent draws of a distribution, whose parameters are traced."""
-    return Own(Partial(_draws_of_law, law), type(law).__name__, False, False)
-
-
 def _draws_of_law(
     law: dist.Distribution, key: PRNGKeyArray, n: int, num_ghosts: int
 ) -> tuple[PyTree, PyTree]:
+    """Draw datasets of independent draws of a distribution, whose parameters are traced."""
     train_key, ghost_key = jax.random.split(key)
     return law.sample(train_key, (n,)), law.sample(ghost_key, (num_ghosts,))
 
@@ -166,7 +162,8 @@ def as_population(population: Any) -> Population:
             "gibbs_dp.populations.Table(...) of it draws datasets from its rows."
         )
     if isinstance(population, dist.Distribution):
-        return _of_law(population)
+        name = type(population).__name__
+        return Own(Partial(_draws_of_law, population), name, False, False)
     notice_changes(population)
     if isinstance(population, HasSample):
         is_pytree = not jax.tree_util.all_leaves([population])
