@@ -47,16 +47,18 @@ def run(arguments: Sequence[str]) -> None:
         sampler=sampler,
         **given(parsed, SETTINGS),
     )
+    is_vector = len(problem.names) == problem.posterior.dim  # else a matrix, a row a name
     if problem.names:
-        told = f"theta's coordinates, in order: {', '.join(problem.names)}."
+        parts = "coordinates" if is_vector else "rows"
+        told = f"theta's {parts}, in order: {', '.join(problem.names)}."
         draws = replace(draws, settings={**draws.settings, "notes": [*draws.notes, told]})
     if parsed.json:
-        rows = draws.to_dataframe()
-        has_names = len(problem.names) == len(rows)
-        for i, (parameter, row) in enumerate(rows.iterrows()):
-            column = problem.names[i] if has_names else None
-            found = {"parameter": str(parameter), "column": column, "gamma": draws.gamma, **row}
-            output.emit(json.dumps({k: v for k, v in found.items() if v == v and v is not None}))
+        for i, (parameter, row) in enumerate(draws.to_dataframe().iterrows()):
+            found: dict[str, Any] = {"parameter": str(parameter)}
+            if is_vector:
+                found["column"] = problem.names[i]
+            numbers = {key: float(value) for key, value in row.items() if value == value}
+            output.emit(json.dumps({**found, "gamma": draws.gamma, **numbers}))
         output.warn(draws.warnings, parsed.quiet)
     else:
         output.show(draws.summary())

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,7 +23,7 @@ CHUNK_ROWS, CHUNK_CELLS = 65_536, 1 << 23
 # Characters of a column's name: every message about it shows it.
 LONGEST_NAME = 300
 # How pandas calls the columns of row names that it writes to CSV and Parquet files.
-_INDEX = re.compile(r"Unnamed: [0-9]+|__index_level_[0-9]+__")
+_UNNAMED, _LEVEL = re.compile(r"Unnamed: [0-9]+"), re.compile(r"__index_level_[0-9]+__")
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 PARQUET = (".parquet", ".pq")
 
@@ -115,8 +116,11 @@ def open_table(
     else:
         source = _of_csv(data, spelling)
     _check_names(source.columns)
-    first = source.columns[:1]  # where pandas writes it
-    index = source.index.union(name for name in first if _INDEX.fullmatch(name))
+    # Without a name in the midst of others a column is one that somebody did not name.
+    names = source.columns
+    index = source.index.union(
+        takewhile(_UNNAMED.fullmatch, names), filter(_LEVEL.fullmatch, names)
+    )
     return replace(_without(source, spelling.na_values), index=index)
 
 

@@ -144,8 +144,6 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         self.accept = accept
         self.random_state = random_state
 
-    _suits_sums = True
-
     def __sklearn_tags__(self) -> Any:
         """Return tags; accuracy is limited by privacy."""
         tags = super().__sklearn_tags__()

@@ -78,8 +78,6 @@ class PrivateLinearModel(PrivateEstimator):
     fit_intercept: bool
     mechanism: str
     num_draws: int
-    # Whether a noisy sum of label times features is a fair model, whatever features correlate.
-    _suits_sums = False
 
     def _fit_linear(
         self,
@@ -111,9 +109,10 @@ class PrivateLinearModel(PrivateEstimator):
         try:
             choice, loss, y_range, plan = self._settled(facts, self._choose(free))
         except NotProvenError:
-            if self.mechanism != "auto" or not self._suits_sums:
+            other = self._choose(facts)
+            if self.mechanism != "auto" or other == self._choose(free):
                 raise
-            choice, loss, y_range, plan = self._settled(facts, self._choose(facts))
+            choice, loss, y_range, plan = self._settled(facts, other)
         self._draw(facts, choice, loss, y_range, plan, rows, y, leaks, is_read)
 
     def _settled(

@@ -152,3 +152,13 @@ def test_a_column_without_a_name_is_a_feature_unless_it_is_the_first(tmp_path):
     found = table(path, "y")
     assert found.population.data[0].shape == (300, 3)
     assert found.notes == ("target 'y': 0 -> 0, 1 -> 1.",)
+
+
+def test_row_names_of_several_levels_are_no_features(tmp_path):
+    """Pandas writes those without a name first, and of Parquet files last."""
+    index = pd.MultiIndex.from_arrays([np.arange(300), np.arange(300) % 7])
+    frame = pd.DataFrame({"a": A, "y": Y}, index=index)
+    frame.to_csv(tmp_path / "t.csv")
+    assert design(tmp_path / "t.csv").shape == (300, 2)
+    plain = frame.reset_index(drop=True).assign(__index_level_0__=np.arange(300))
+    assert design(plain).shape == (300, 2)
