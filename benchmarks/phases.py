@@ -69,7 +69,7 @@ def last_block(case):
         Runner._run_job = call
     runner, sheet, job, device = seen[-1]
     population, roots, inputs = runner._place(sheet, job, device)
-    return runner.settings, job.plan, (population, roots, job.numbers, inputs)
+    return runner.settings, job.plan, (population, roots, job.numbers(None), inputs)
 
 
 def compiled(settings, plan, arguments, fields):

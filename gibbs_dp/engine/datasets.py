@@ -129,6 +129,13 @@ def remembered(
     return found
 
 
+def run_once(
+    work: Callable[[], Any], posterior: GibbsPosterior, population: Any, name: str, *others: Any
+) -> None:
+    """Run what compiles a program for these objects, if that was not done in this process."""
+    remembered(lambda: work() and None, name, posterior, population, *others)
+
+
 # Whether a population draws with the key that it is given.
 
 # Examples that population, loss, prior and domain are checked with.

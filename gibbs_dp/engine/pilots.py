@@ -89,12 +89,16 @@ def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int 
     """Run the pilot datasets from ``begin`` on, and again from other starts, ``total`` in all."""
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
-    size = s.block_size  # so that the program of the main run serves
-    blocks = range(begin, begin + total, size)
-    jobs = [Job(first, keys, first, size, plan, inputs, period=count) for first in blocks]
+    size, end = s.block_size, begin + total  # of the main run, whose program serves
+
+    def job_of(first: int) -> Job:
+        wanted = min(s.job_size, end - first)
+        return Job(first, keys, first, size, plan, inputs, period=count, wanted=wanted)
+
+    jobs = [job_of(first) for first in range(begin, end, s.job_size)]
     # The sweep searches for the best parameter beside the first of them.
     done = {job.tag: block.summary for job, block in runner.run(jobs, num_beside=1)}
-    return concatenate([done[first] for first in blocks], total)
+    return concatenate([done[job.tag] for job in jobs], total)
 
 
 def run_pilots_twice(runner: Runs, plan: Plan, inputs: Inputs) -> tuple[Summary, Summary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -214,11 +215,11 @@ class Tuned(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One block of posteriors at one gamma."""
+    """Some posteriors at one gamma, of which a program takes a block."""
 
     tag: Any  # the caller's name for it
     roots: Key[Array, 2]  # random keys of the data and of the chains
-    # Number of the first posterior, and how many.
+    # Number of the first posterior, and how many a program takes.
     first: int
     size: int
     # What to run.
@@ -226,19 +227,21 @@ class Job(NamedTuple):
     inputs: Inputs
     # After how many posteriors the datasets begin again, sampled with new chains; 0: never.
     period: int = 0
-    keeps: bool = False  # whether quantities keep something of these datasets
+    wanted: int | None = None  # how many are wanted of those that a program takes; None: all
+    keeps: tuple[int, ...] = ()  # of how many of these datasets each quantity keeps something
 
-    @property
-    def numbers(self) -> Int[np.ndarray, "2 block"]:
-        """Numbers of the datasets, and of the chains."""
+    def numbers(self, count: int | None) -> Int[np.ndarray, "2 block"]:
+        """Numbers of the datasets, and of the chains, of the first ``count``; -1 for the others."""
         chains = np.arange(self.first, self.first + self.size, dtype=np.int32)
-        return np.stack([chains % self.period if self.period else chains, chains])
+        both = np.stack([chains % self.period if self.period else chains, chains])
+        both[:, self.size if count is None else count :] = -1
+        return both
 
     @property
     def datasets(self) -> tuple[Any, ...]:
         """What jobs on the same datasets have in common."""
         roots = np.asarray(jax.random.key_data(self.roots)).tobytes()
-        return roots, self.first, self.size, self.period
+        return roots, self.first, self.size, self.wanted, self.period
 
 
 class Sheet(NamedTuple):
@@ -323,6 +326,13 @@ class AuditSpec:
         return datasets_at_once(
             s.posterior, s.n, s.num_ghosts, s.num_chains, s.num_samples, s.block_size
         )
+
+    @property
+    def job_size(self) -> int:
+        """Datasets of a job where there are few: as few as are worth a call, for all cores."""
+        if is_accelerator(platform()):
+            return self.block_size
+        return min(self.block_size, self.num_at_once * math.ceil(LEAST_AT_ONCE / self.num_at_once))
 
     def describe(self) -> dict[str, Any]:
         """Plain numbers and strings, for the saved report."""

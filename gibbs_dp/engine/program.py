@@ -394,7 +394,10 @@ def _block(
     numbers: Int[Array, "2 block"],
     inputs: Inputs,
 ) -> Block:
-    """Summarize a block of datasets; along a path: ``[block, gammas]``, like ``inputs``."""
+    """Summarize a block of datasets; along a path: ``[block, gammas]``, like ``inputs``.
+
+    Those after the first number below zero are not wanted.
+    """
 
     def one(keys: tuple[PRNGKeyArray, PRNGKeyArray]) -> Block:
         data = draw_dataset(posterior, population, keys[0], plan.n, plan.num_ghosts)
@@ -403,14 +406,35 @@ def _block(
         summarize = summarize_path if sampler.traits.is_path else summarize_dataset
         return summarize(*shared, inputs)
 
-    return _over_datasets(one, numbers.shape[1], num_at_once)(keys_of(roots, numbers))
+    return _over_datasets(one, numbers, num_at_once, keys_of(roots, numbers))
 
 
-def _over_datasets(one: Callable[[Any], Any], size: int, num_at_once: int) -> Callable[..., Any]:
-    """Map a function of one dataset's keys over all of a block's."""
+def _over_datasets(
+    one: Callable[[Any], Any], numbers: Int[Array, "2 block"], num_at_once: int, given: PyTree
+) -> PyTree:
+    """Map a function of one dataset over those of a block whose numbers are not below zero."""
+    size = numbers.shape[1]
     if num_at_once >= size:
-        return jax.vmap(one)
-    return partial(jax.lax.map, one, batch_size=num_at_once if num_at_once > 1 else None)
+        return jax.vmap(one)(given)
+    num_sheets = (jnp.sum(numbers[1] >= 0) + num_at_once - 1) // num_at_once
+
+    @jax.jit  # traced once, for its shapes and for the loop
+    def sheet(first: Array) -> PyTree:
+        part = jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, num_at_once), given)
+        if num_at_once > 1:
+            return jax.vmap(one)(part)
+        alone = one(jax.tree.map(lambda a: a[0], part))  # whose conditions stay conditions
+        return jax.tree.map(lambda a: a[None], alone)
+
+    def put(i: Array, found: PyTree) -> PyTree:
+        first = i * num_at_once
+        into = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(into, found, sheet(first))
+
+    shapes = jax.eval_shape(sheet, num_sheets)
+    blank = jax.tree.map(lambda s: jnp.zeros((size, *s.shape[1:]), s.dtype), shapes)
+    # A plain 0 would be of another type than what shapes were traced with.
+    return jax.lax.fori_loop(jnp.zeros_like(num_sheets), num_sheets, put, blank)
 
 
 STATIC = ("posterior", "sampler", "plan", "quantities", "num_at_once")
@@ -431,19 +455,21 @@ def _keep(
     numbers: Int[Array, "2 block"],
     inputs: Inputs,
     left: Draws,
+    wanted: Bool[Array, "block kept"],
 ) -> Any:
-    """Let quantities reduce the draws again; along a path at all gammas."""
+    """Let quantities reduce the draws again, those that want it; along a path at all gammas."""
     kind, is_path = kept_kind(quantities), sampler.traits.is_path
 
-    def one(given: tuple[tuple[PRNGKeyArray, PRNGKeyArray], Draws]) -> Any:
-        (data_key, chain_key), left = given
+    def one(given: tuple[tuple[PRNGKeyArray, PRNGKeyArray], Draws, Array]) -> Any:
+        (data_key, chain_key), left, wanted = given
         train, ghosts = draw_dataset(posterior, population, data_key, plan.n, plan.num_ghosts)
         key = chain_key if is_path else jax.random.split(chain_key)[0]  # as the draws were made
 
         def at(given: tuple[Inputs, Draws]) -> Any:
             inputs, left = given[0].fixed(plan), given[1]
             views = _views(kind, posterior, plan, quantities, inputs, key, train, ghosts, left)
-            return kind(*(q.keep(view) for q, view in views))
+            pairs = zip(wanted, views, strict=True)
+            return kind(*(_kept_if(is_so, *quantity) for is_so, quantity in pairs))
 
         if not is_path:
             return at((inputs, left))
@@ -454,7 +480,16 @@ def _keep(
     # No chain takes steps here that several would share: on CPUs one dataset after another, whose
     # pairs of draws lie in the cache.
     together = num_at_once if is_accelerator(target_platform()) else 1
-    return _over_datasets(one, numbers.shape[1], together)((keys, left))
+    return _over_datasets(one, numbers, together, (keys, left, wanted))
+
+
+def _kept_if(is_so: Bool[Array, ""], quantity: Quantity, view: View) -> Any:
+    """Return what a quantity keeps of a dataset; zeros, in no time, where that is not wanted."""
+    made = jax.jit(lambda: quantity.keep(view))  # traced once, for its shapes and for its place
+    shapes = jax.eval_shape(made)
+    return jax.lax.cond(
+        is_so, made, lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    )
 
 
 def keep_program(backend: str, is_quick: bool = False) -> Any:

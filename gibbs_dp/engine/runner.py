@@ -23,6 +23,7 @@ from gibbs_dp._jaxlib.devices import (
     is_accelerator,
     memory_limit,
 )
+from gibbs_dp.engine.datasets import run_once
 from gibbs_dp.engine.executor import (
     Threads,
     Workers,
@@ -184,12 +185,13 @@ class Runner:
         most = job.size if is_far else min(job.size, self.settings.num_at_once)
         run = partial(self._run_job, sheet, job, device)
         found = self._room.fit((job.plan, job.size, len(sheet.path)), most, run)
-        return home(sheet, found) if is_far or sheet.path else (found,)
+        blocks = home(sheet, found) if is_far or sheet.path else (found,)
+        return tuple(jax.tree.map(lambda a: np.asarray(a)[: job.wanted], b) for b in blocks)
 
     def _run_job(self, sheet: Sheet, job: Job, device: jax.Device, at_once: int) -> Block:
         s = self.settings
         population, roots, inputs = self._place(sheet, job, device)
-        arguments = population, roots, jax.device_put(job.numbers, device), inputs
+        arguments = population, roots, jax.device_put(job.numbers(job.wanted), device), inputs
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         kinds, name = (values_kind(s.traced),), (job.plan, job.size, device, at_once)
         if is_accelerator(device.platform):
@@ -198,7 +200,7 @@ class Runner:
             program = block_program(device.platform, is_quick=s.is_brief and not sheet.path)
             with self._compiling(name):
                 found = program(*static, *arguments, kinds=kinds)
-        return self._kept(found, job, device, at_once, arguments)
+        return self._kept(found, job, device, at_once, (population, roots, inputs))
 
     def _compiled(
         self, name: Any, device: jax.Device, static: Any, arguments: Any, kinds: Any
@@ -216,33 +218,34 @@ class Runner:
                     self._ahead[name] = run
         return self._ahead[name]
 
-    def _kept(
-        self, found: Block, job: Job, device: jax.Device, at_once: int, arguments: Any
-    ) -> Block:
+    def _kept(self, found: Block, job: Job, device: jax.Device, at_once: int, placed: Any) -> Block:
         """Let quantities keep what they want of the first datasets; drop the draws of others.
 
         Beside the first pilots, whose draws serve to compile it, the program is made ready.
         """
         if found.kept is None:
             return found
-        left = found.kept
+        s, left = self.settings, found.kept
+        population, roots, inputs = placed
+        is_quick = len(s.gammas) < MANY_GAMMAS
+        name = ("kept", job.plan, job.size, device, at_once)
 
-        def run() -> Any:
-            s = self.settings
+        def run(keeps: tuple[int, ...]) -> Any:
             static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
-            program, kinds = (
-                keep_program(device.platform, is_quick=len(s.gammas) < MANY_GAMMAS),
-                (kept_kind(s.traced),),
-            )
-            name = ("kept", job.plan, job.size, device, at_once)
+            program, kinds = keep_program(device.platform, is_quick), (kept_kind(s.traced),)
+            wanted = np.arange(job.size)[:, None] < np.array(keeps)
+            numbers, wanted = jax.device_put((job.numbers(max(keeps)), wanted), device)
+            given = population, roots, numbers, inputs, left, wanted
             with self._compiling(name):
-                return program(*static, *arguments, left, kinds=kinds)
+                return program(*static, *given, kinds=kinds)
 
-        if job.keeps:
-            return found._replace(kept=run())
+        if any(job.keeps):
+            return found._replace(kept=run(job.keeps))
         if not self._is_rehearsed:
             self._is_rehearsed = True
-            background(run)
+            depends_on = *name, s.sampler, s.traced, is_quick
+            none = (0,) * len(s.num_kept)
+            background(lambda: run_once(lambda: run(none), s.posterior, s.population, *depends_on))
         return found._replace(kept=None)
 
     @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 
 from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.datasets import Stream, roots
-from gibbs_dp.engine.executor import Threads, Workers, background, in_threads
+from gibbs_dp.engine.executor import Threads, Workers, background, in_threads, num_workers
 from gibbs_dp.engine.pilots import MAX_BURN_IN
 from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.progress import Progress
@@ -219,16 +219,23 @@ def _run_missing(
     progress: Progress,
     archive: Archive | None,
 ) -> None:
-    """Run the blocks that the tracks' targets still need, all gammas of a block together."""
+    """Run the datasets that the tracks' targets still need, all gammas of a block together."""
     keys, plan = roots(settings.key, Stream.MAIN), settings.plan
-    size = settings.block_size
-    last = max(t.target for t in tracks)
+    size = step = settings.block_size
+    # A store's blocks are whole, and so are those that gammas of a path share.
+    is_whole = archive is not None or settings.sampler.traits.is_path
+    begin = {id(track): 0 if is_whole else track.num_completed for track in tracks}
+    if not is_whole:
+        num_missing = sum(track.target - begin[id(track)] for track in tracks)
+        is_short = num_missing < 2 * size * num_workers()
+        step = settings.job_size if is_short else size
     blocks = [
         (track, first)
-        for first in range(0, last, size)
         for track in tracks
-        if first < track.target and first not in track.blocks
+        for first in range(begin[id(track)], track.target, step)
+        if first not in track.blocks
     ]
+    blocks.sort(key=lambda block: block[1])
     progress.stage("sampling", len(blocks), "block")
     wanted = recall(archive, blocks, progress) if archive else blocks
     numbered = {id(track): i for i, track in enumerate(tracks)}
@@ -240,8 +247,10 @@ def _run_missing(
     def job_of(track: Track, first: int) -> Job:
         number = numbered[id(track)]
         given = track.tuned.inputs if first < paired[number] else alone[number]
-        keeps = first < max(stored.values(), default=0)
-        return Job((number, first), keys, first, size, plan, given, keeps=keeps)
+        count = step if is_whole else min(step, track.target - first)
+        left = (max(0, end - first) for end in stored.values())
+        keeps = tuple(count if is_whole and most else min(count, most) for most in left)
+        return Job((number, first), keys, first, size, plan, given, wanted=count, keeps=keeps)
 
     jobs = [job_of(track, first) for track, first in wanted]
     with closing(runner.run(jobs)) as finished:

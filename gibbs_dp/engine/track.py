@@ -47,6 +47,11 @@ class Track:
             size += self.blocks[size].size
         return firsts, size
 
+    @property
+    def num_completed(self) -> int:
+        """Datasets up to the first that is missing."""
+        return self._completed()[1]
+
     def summary(self) -> Summary | None:
         """Completed datasets, in order, up to the first block that is missing."""
         firsts, size = self._completed()

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from gibbs_dp._jaxlib.devices import devices, on_device
-from gibbs_dp.engine.datasets import Stream, root
+from gibbs_dp.engine.datasets import Stream, root, run_once
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.engine.view import Explored, GammaResult, is_believed
@@ -43,7 +42,6 @@ from gibbs_dp.estimators.table_sums import (
     layout_of,
     rows_at_once,
 )
-from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.quantities.dataset_losses import (
     GRID_DRAWS,
     Kept,
@@ -331,21 +329,19 @@ def _calls(count: int) -> Iterator[Int[np.ndarray, " datasets"]]:
 
 
 def rehearse(settings: AuditSpec, count: int) -> None:
-    """Run what comparisons of datasets run on blank numbers: it is compiled then.
+    """Run what comparisons of datasets run on blank numbers, once: it is compiled then.
 
-    Meant for a core that would wait for the first block's compilation; once for a posterior and
-    a shape.
+    Meant for a core that would wait for the first block's compilation.
     """
-    posterior, dim = settings.posterior, settings.posterior.dim
     if count == 0:
         return
-    dtype = jnp.result_type(float)
-    shape = (settings.plan, count, str(dtype), jax.tree.structure(settings.population))
-    if shape in _rehearsed.setdefault(posterior, set()):
-        return
-    _rehearsed[posterior].add(shape)
+    which = "comparisons", settings.plan, count, settings.num_draws, settings.sampler
+    run_once(lambda: _run_blank(settings, count), settings.posterior, settings.population, *which)
+
+
+def _run_blank(settings: AuditSpec, count: int) -> None:
+    dim, dtype, size = settings.posterior.dim, jnp.result_type(float), block_size(count)
     shared = Shared(settings, on_device(np.zeros(dim, dtype)), count)
-    size = block_size(count)
     points = np.zeros((size * DRAWS_PER_DATASET, dim), dtype)
     datasets = layout_of(np.ones(count, bool)).datasets
     losses = shared.rehearse(points, datasets)
@@ -390,9 +386,6 @@ def _blank_swaps(
     draws = np.zeros((datasets.size, *each, dim), points.dtype)
     given = draws if traits.is_exact else thinned(draws)
     return Swaps(losses, swap_terms(posterior, firsts, owners, datasets, given, one, weight))
-
-
-_rehearsed: WeakKeyDictionary[GibbsPosterior, set[Any]] = WeakKeyDictionary()
 
 
 # Mutual information of a sweep, from kept draws and normalizers.

@@ -12,8 +12,6 @@ own, whose error is thereby part of its value, and of the standard error over da
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,15 +29,16 @@ from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec, power_of_two, whole_power_of_two
 from gibbs_dp.model.posterior import GibbsPosterior
 
-# Datasets from where it is worth a program; parameters up to which Hessians are cheap.
-LEAST_DATASETS, MOST_DIM = 256, 64
+# Datasets from where it is worth a program; parameters up to which Hessians are cheap. Examples of
+# a dataset, and parameter: with fewer, its own Hessian has little to do with others'.
+LEAST_DATASETS, MOST_DIM, LEAST_EXAMPLES = 256, 64, 2
 # Partners of a dataset, the same whatever other gammas there are. Of a KL from chains about half
 # the variance is left, and four partners cost a quarter of chains; of one that is a sum hardly
 # anything is but the partners' own, and short audits have more of them.
 PARTNERS, MOST_PARTNERS, LEAST_PARTNERS_IN_ALL = 4, 16, 8192
 # Datasets of a call, and on a core at once, where their slopes are no more numbers than these; a
 # GPU waits for its host between calls, and takes as many calls' datasets as keep it busy together.
-HEIGHT, AT_ONCE, MOST_NUMBERS = 256, 32, 2**23
+HEIGHT, AT_ONCE, MOST_NUMBERS = 128, 32, 2**23
 MOST_CALLS, MOST_NUMBERS_OF_A_GPU = 64, 2**26
 # Smallest over largest curvature of a posterior, in flat coordinates, that is inverted.
 LEAST_CURVED = 1e-6
@@ -51,7 +50,9 @@ LOOPS = frozenset({"while", "scan", "pure_callback", "io_callback"})
 
 
 def is_worthwhile(spec: AuditSpec) -> bool:
-    """Whether datasets cost little beside their posteriors, as far as a program tells."""
+    """Whether they tell much of a KL, and datasets cost little beside their posteriors."""
+    if not spec.is_exact and spec.n < LEAST_EXAMPLES * spec.posterior.dim:
+        return False
 
     def find() -> bool:
         program = jax.make_jaxpr(partial(_drawn, spec))(spec.key)
@@ -68,9 +69,8 @@ def _drawn(spec: AuditSpec, key: Array) -> PyTree:
 class Moments(NamedTuple):
     """Of the slopes at one parameter, of one dataset or (leading axis) several."""
 
-    # Mean products of the slopes of examples, and of ghosts; products of the means of both, of the
-    # one with itself and of the other; the Hessian of the mean loss of the examples.
-    products: Float[Any, "*b 6 dim dim"]
+    # Mean products of the slopes of examples, and of ghosts; Hessian of the examples' mean loss.
+    products: Float[Any, "*b 3 dim dim"]
     means: Float[Any, "*b 2 dim"]  # mean slopes of examples and of ghosts
 
 
@@ -97,8 +97,7 @@ def _moments(
         hessian = jax.hessian(lambda v: jnp.mean(losses(train, v)) / group_size)(u)
         a, b = jnp.mean(g, axis=0), jnp.mean(h, axis=0)
         squares = [slopes.T @ slopes / slopes.shape[0] for slopes in (g, h)]
-        outer = [jnp.outer(*pair) for pair in ((a, b), (a, a), (b, b))]
-        return Moments(jnp.stack([*squares, *outer, hessian]), jnp.stack([a, b]))
+        return Moments(jnp.stack([*squares, hessian]), jnp.stack([a, b]))
 
     keys = keys_of(roots, numbers)[0]
     is_gpu = is_accelerator(target_platform())
@@ -121,22 +120,17 @@ class _Matrices(NamedTuple):
 # In NumPy on CPUs, which compiles nothing; jitted on GPUs, where moments stay.
 
 
-def _less_of(own: Moments, others: Sequence[Moments]) -> tuple[Moments, Moments]:
-    """Moments less the mean of others', and that mean."""
-    mean = jax.tree.map(lambda *a: sum(a) / len(a), *others)
-    return jax.tree.map(operator.sub, own, mean), mean
-
-
 def _features_of(moments: Moments, at: _Matrices) -> Float[Any, "some features"]:
     """Six numbers of every dataset, and its mean slopes in the posterior's own scale."""
     xp = moments.products.__array_namespace__()
-    traces = xp.einsum("bkij,ij->bk", moments.products[:, :5], at.covariance)
-    curved = xp.einsum("bij,ij->b", moments.products[:, 5], at.curved)
-    means = (moments.means @ at.root).reshape(len(traces), -1)
-    return xp.column_stack([traces, curved, means]).astype(np.float32)
+    traces = xp.einsum("bkij,ij->bk", moments.products[:, :2], at.covariance)
+    curved = xp.einsum("bij,ij->b", moments.products[:, 2], at.curved)
+    means = moments.means @ at.root
+    a, b = means[:, 0], means[:, 1]
+    of_means = [xp.sum(x * y, axis=1) for x, y in ((a, b), (a, a), (b, b))]
+    return xp.column_stack([traces, *of_means, curved, a, b])
 
 
-_less_on_gpu = on_default_backend(_less_of, is_quick=True)
 _features_on_gpu = on_default_backend(_features_of, is_quick=True)
 
 
@@ -145,8 +139,9 @@ class KnownMeans:
 
     def __init__(self, spec: AuditSpec, u: Float[Array, " dim"]) -> None:
         self._spec, self._u = spec, u
+        self._roots = {s: roots(spec.key, s) for s in (Stream.MAIN, Stream.UNSAMPLED)}
         wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets) if spec.is_exact else 0
-        self._num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
+        self.num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         # Calls whose datasets are taken together.
         calls = math.ceil(spec.num_datasets / HEIGHT)
         most = min(
@@ -154,7 +149,6 @@ class KnownMeans:
         )
         self._is_gpu = is_accelerator(platform())
         self._at_once = min(most, power_of_two(calls)) if self._is_gpu else 1
-        self._less = _less_on_gpu if self._is_gpu else _less_of
         self._times = _features_on_gpu if self._is_gpu else _features_of
         # At every gamma: what moments are multiplied by, how large features are before a difference
         # is taken, and features, part by part.
@@ -171,19 +165,17 @@ class KnownMeans:
         if count < LEAST_DATASETS:
             return
         if not self._matrices:
-            less, partners, of_prior = self._compared(0)
-            middle = np.asarray(partners.products[:HEIGHT]).mean(axis=0)
+            # Of a partner: what features are must not depend on the datasets themselves.
+            moments, of_prior = self._run(Stream.UNSAMPLED, 0)
+            middle = np.asarray(moments.products[:HEIGHT]).mean(axis=0)
             prior = np.asarray(of_prior)
             self._matrices = [self._at(gamma, middle, prior) for gamma in self._spec.gammas]
-            sizes = jax.tree.map(abs, partners)
+            sizes = jax.tree.map(abs, moments)
             self._sizes = [m and self._size(sizes, m) for m in self._matrices]
-            self._features.append(self._multiplied(less))
         if all(at is None for at in self._matrices):
             return
         wanted = range(len(self._features), -(-count // self._height))
-        with closing(
-            run_jobs(wanted, lambda part, _: self._multiplied(self._compared(part)[0]))
-        ) as done:
+        with closing(run_jobs(wanted, lambda part, _: self._compared(part))) as done:
             found = dict(done)
         self._features += [found[part] for part in wanted]
 
@@ -208,53 +200,57 @@ class KnownMeans:
         found = self._times(sizes, _Matrices(*map(np.abs, at)))
         return np.sqrt(np.mean(np.square(np.asarray(found), dtype=np.float64), axis=0))
 
-    def _multiplied(self, less: Moments) -> list[Float[np.ndarray, "height features"] | None]:
-        return [None if m is None else np.asarray(self._times(less, m)) for m in self._matrices]
-
     def rehearse(self) -> None:
         """Compile the programs, which are the same at any parameter."""
-        own, _ = self._run(roots(self._spec.key, Stream.MAIN), np.arange(self._at_once))
-        less, _ = self._less(own, [own] * self._num_partners)
-        self._times(less, _Matrices(*[np.eye(self._u.size)] * 3))
+        own, _ = self._run(Stream.UNSAMPLED, 0)
+        eye = np.eye(self._u.size, dtype=self._u.dtype)
+        self._times(own, _Matrices(eye, eye, eye))
 
-    def _compared(self, part: int) -> tuple[Moments, Moments, Float[Any, "dim dim"]]:
-        """Moments of some reported datasets less those of their partners; these; the prior's."""
-        calls = part * self._at_once + np.arange(self._at_once)
-        own, of_prior = self._run(roots(self._spec.key, Stream.MAIN), calls)
-        root, count = roots(self._spec.key, Stream.UNSAMPLED), self._num_partners
-        parts = [self._run(root, calls * count + i)[0] for i in range(count)]
-        return *self._less(own, parts), of_prior
+    def _compared(self, part: int) -> list[Float[np.ndarray, "height features"] | None]:
+        """Features of some reported datasets less those of their partners, at every gamma."""
+        count = self.num_partners
+        own = self._multiplied(self._run(Stream.MAIN, part)[0])
+        for i in range(count):
+            others = self._multiplied(self._run(Stream.UNSAMPLED, part, count, i)[0])
+            pairs = zip(own, others, strict=True)
+            own = [None if a is None or b is None else a - b / count for a, b in pairs]
+        return own
+
+    def _multiplied(self, moments: Moments) -> list[Float[np.ndarray, "height features"] | None]:
+        return [None if m is None else np.asarray(self._times(moments, m)) for m in self._matrices]
 
     def _run(
-        self, root: Key[Array, 2], calls: Int[np.ndarray, " calls"]
+        self, stream: Stream, part: int, each: int = 1, number: int = 0
     ) -> tuple[Moments, Float[Any, "dim dim"]]:
-        s = self._spec
+        """Moments of a part's datasets, or of one partner of each, of which there are so many."""
+        s, root = self._spec, self._roots[stream]
+        calls = (part * self._at_once + np.arange(self._at_once)) * each + number
         first = (calls * HEIGHT).astype(np.int32)
         numbers = np.tile((first[:, None] + np.arange(HEIGHT, dtype=np.int32)).ravel(), (2, 1))
         static = s.posterior, s.n, s.num_ghosts, s.group_size
         names = ("posterior", "n", "num_ghosts", "group_size")
-        run = program(_moments, names, platform(), is_quick=True)
+        # Sums have many partners: a program that takes longer to compile is several times as fast.
+        run = program(_moments, names, platform(), is_quick=not s.is_exact)
         found = run(*static, s.population, root, numbers, self._u)
         return found if self._is_gpu else jax.tree.map(np.asarray, found)
 
     def _at(
         self,
         gamma: float,
-        products: Float[np.ndarray, "6 dim dim"],
+        products: Float[np.ndarray, "3 dim dim"],
         of_prior: Float[np.ndarray, "dim dim"],
     ) -> _Matrices | None:
         """Laplace fit of posteriors at a gamma; None where there is none."""
         scale = gamma * self._spec.n
-        precision = scale * np.asarray(products[5], np.float64) + of_prior
+        precision = scale * np.asarray(products[2], np.float64) + of_prior
         if not np.isfinite(precision).all():
             return None
         height, axes = np.linalg.eigh(0.5 * (precision + precision.T))
         if not height[0] > LEAST_CURVED * height[-1]:
             return None
         covariance = (axes / height) @ axes.T
-        return _Matrices(
-            covariance, scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
-        )
+        curved, root = scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
+        return _Matrices(*(a.astype(products.dtype) for a in (covariance, curved, root)))
 
 
 # Datasets to a coefficient at least: six numbers first, then means in all directions.

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp._jaxlib.devices import on_device
+from gibbs_dp.engine.datasets import run_once
 from gibbs_dp.engine.plan import LEAST_PAIRS, MOST_PAIRS, AuditSpec, Tuned
 from gibbs_dp.engine.quantity import LeadingQuantity, Row
 from gibbs_dp.engine.view import GammaResult, PairView, View
@@ -445,7 +446,9 @@ class OnAverageKL(LeadingQuantity):
         """Compile what control variates need."""
         if self._has_controls(settings):
             zeros = on_device(np.zeros(settings.posterior.dim, jnp.result_type(float)))
-            KnownMeans(settings, zeros).rehearse()
+            means = KnownMeans(settings, zeros)
+            which = "known means", settings.plan, means.num_partners
+            run_once(means.rehearse, settings.posterior, settings.population, *which)
 
     def refined(
         self,

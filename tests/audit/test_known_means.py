@@ -113,7 +113,7 @@ def test_features_are_those_of_the_datasets(audited):
             [np.mean(g**2), np.mean(h**2), a * b, a * a, b * b, np.mean(2 * x**2), a, b]
         )
 
-    partners = means._num_partners
+    partners = means.num_partners
     other = roots(settings.key, Stream.UNSAMPLED)
     for number in (0, 300):
         call, row = divmod(number, known_means.HEIGHT)
@@ -130,7 +130,7 @@ def test_features_are_those_of_the_datasets(audited):
 def test_the_fit_of_a_quadratic_loss_and_a_gaussian_prior_is_the_posterior():
     """Of precision ``gamma n H + P``, which no feature of a flat prior shows."""
     hessian, prior = np.array([[2.0, 0.4], [0.4, 1.0]]), np.diag([30.0, 90.0])
-    products = np.stack([np.eye(2)] * 5 + [hessian])
+    products = np.stack([np.eye(2)] * 2 + [hessian])
     means = SimpleNamespace(_spec=SimpleNamespace(n=50))
     covariance, curved, root = KnownMeans._at(means, 0.7, products, prior)
     exact = np.linalg.inv(0.7 * 50 * hessian + prior)
@@ -145,7 +145,7 @@ def test_calls_that_a_gpu_takes_together_give_the_same(audited, monkeypatch):
     alone = tracks[0].controls
     monkeypatch.setattr(known_means, "is_accelerator", lambda _: True)
     together = KnownMeans(settings, alone._u)
-    assert (alone._at_once, together._at_once) == (1, 2)
+    assert (alone._at_once, together._at_once) == (1, 4)
     together.make(512)
     for gamma in settings.gammas:
         # Products of single precision, in the same order: some roundings of what cancels.
