@@ -34,6 +34,7 @@ from peers_problems import PROBLEMS
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib.threads import num_cores
+from gibbs_dp.quantities.known_means import LEAST_DATASETS
 
 TARGETS = (0.01, 0.003, 0.001)
 
@@ -164,7 +165,7 @@ def time_to_target(values, per_dataset_s, truth, target):
     }
 
 
-def timed_audit(problem, count, key):
+def timed_audit(problem, count, key, controlled=None):
     """Run the audit itself, pilots, host loop and report included; return it and its seconds."""
     begin = time.perf_counter()
     report = gdp.audit(
@@ -175,7 +176,7 @@ def timed_audit(problem, count, key):
         num_datasets=count,
         learn=[
             *gdp.DEFAULT,
-            gdp.OnAverageKL(num_ghosts=problem.num_ghosts),
+            gdp.OnAverageKL(num_ghosts=problem.num_ghosts, controlled=controlled),
             gdp.MutualInformation(0),
         ],
         key=key,
@@ -199,14 +200,21 @@ def run_ours(problem, truth, num_datasets):
     """Datasets needed and the time they take, compilation apart."""
     _, first = timed_audit(problem, 256, 0)
     report, _ = timed_audit(problem, num_datasets, 1)
+    # Few datasets have no control variates of known means.
+    plain, _ = timed_audit(problem, num_datasets, 1, controlled=False)
     rows = []
     mean, se = report["on_average_kl"][0], report["on_average_kl_se"][0]
-    spread = se * np.sqrt(num_datasets)
     error = np.hypot(se, truth[1])
     bias = mean - truth[0] if abs(mean - truth[0]) > 3 * error else 0.0
     for target in TARGETS:
         room = (target * truth[0]) ** 2 - bias**2
-        needed = max(2, int(np.ceil(spread**2 / room))) if room > 0 else np.inf
+        of_few, of_many = (
+            max(2, int(np.ceil(r["on_average_kl_se"][0] ** 2 * num_datasets / room)))
+            if room > 0
+            else np.inf
+            for r in (plain, report)
+        )
+        needed = min(of_few, max(of_many, LEAST_DATASETS))
         seconds = least_time(problem, needed, FIRST_KEYS)
         rows.append(
             {

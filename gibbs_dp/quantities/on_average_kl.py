@@ -254,7 +254,8 @@ class OnAverageKL(LeadingQuantity):
         Whether estimates are made less variable by what slopes of the losses at one parameter tell
         of a dataset, less their means over several times as many datasets that are drawn and not
         sampled. For losses of examples with up to 64 parameters, and 256 datasets or more. None:
-        where datasets are drawn without a loop, and so cost little beside their posteriors.
+        where datasets are drawn without a loop, and so cost little beside their posteriors, and
+        have two examples or more for each parameter of posteriors that chains sample.
 
     Raises
     ------
