@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -101,6 +102,7 @@ def training_set(
 Found = TypeVar("Found")
 MOST_REMEMBERED = 64
 _remembered: dict[Any, tuple[list[weakref.ref[Any]], Any]] = {}
+_remembering = threading.Lock()  # what is done beside the workers remembers too
 forget_with(_remembered.clear)
 
 
@@ -122,9 +124,10 @@ def remembered(
     # Not kept alive: an id may have become another array's.
     if held is None or not all(ref() is leaf for ref, leaf in zip(held[0], leaves, strict=True)):
         held = [weakref.ref(leaf) for leaf in leaves], find()
-        while len(_remembered) >= MOST_REMEMBERED:
-            _remembered.pop(next(iter(_remembered)), None)
-        _remembered[key] = held
+        with _remembering:
+            while len(_remembered) >= MOST_REMEMBERED:
+                _remembered.pop(next(iter(_remembered), None), None)
+            _remembered[key] = held
     found: Found = held[1]
     return found
 
