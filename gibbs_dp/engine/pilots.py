@@ -89,7 +89,8 @@ def run_pilots(runner: Runs, plan: Plan, inputs: Inputs, total: int, begin: int 
     """Run the pilot datasets from ``begin`` on, and again from other starts, ``total`` in all."""
     s, count = runner.settings, num_pilots(runner.settings)
     keys = roots(s.key, Stream.PILOTS)
-    size, end = s.block_size, begin + total  # of the main run, whose program serves
+    size = s.block_size  # so that the program of the main run serves
+    end = begin + total
 
     def job_of(first: int) -> Job:
         wanted = min(s.job_size, end - first)

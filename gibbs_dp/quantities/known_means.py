@@ -164,18 +164,21 @@ class KnownMeans:
         """Make them for the first datasets, where they are not made yet."""
         if count < LEAST_DATASETS:
             return
+        first: Moments | None = None
         if not self._matrices:
-            # Of a partner: what features are must not depend on the datasets themselves.
-            moments, of_prior = self._run(Stream.UNSAMPLED, 0)
-            middle = np.asarray(moments.products[:HEIGHT]).mean(axis=0)
+            # Of partners: what features are must not depend on the datasets themselves.
+            first, of_prior = self._run(Stream.UNSAMPLED, 0, self.num_partners)
+            middle = np.asarray(first.products[:HEIGHT]).mean(axis=0)
             prior = np.asarray(of_prior)
             self._matrices = [self._at(gamma, middle, prior) for gamma in self._spec.gammas]
-            sizes = jax.tree.map(abs, moments)
+            sizes = jax.tree.map(abs, first)
             self._sizes = [m and self._size(sizes, m) for m in self._matrices]
         if all(at is None for at in self._matrices):
             return
         wanted = range(len(self._features), -(-count // self._height))
-        with closing(run_jobs(wanted, lambda part, _: self._compared(part))) as done:
+        with closing(
+            run_jobs(wanted, lambda part, _: self._compared(part, None if part else first))
+        ) as done:
             found = dict(done)
         self._features += [found[part] for part in wanted]
 
@@ -206,15 +209,21 @@ class KnownMeans:
         eye = np.eye(self._u.size, dtype=self._u.dtype)
         self._times(own, _Matrices(eye, eye, eye))
 
-    def _compared(self, part: int) -> list[Float[np.ndarray, "height features"] | None]:
-        """Features of some reported datasets less those of their partners, at every gamma."""
+    def _compared(
+        self, part: int, first: Moments | None
+    ) -> list[Float[np.ndarray, "height features"] | None]:
+        """Features of some reported datasets less those of their partners, at every gamma.
+
+        ``first`` are moments of the first partners, where they are known.
+        """
         count = self.num_partners
         own = self._multiplied(self._run(Stream.MAIN, part)[0])
         for i in range(count):
-            others = self._multiplied(self._run(Stream.UNSAMPLED, part, count, i)[0])
-            pairs = zip(own, others, strict=True)
+            others = first if i == 0 else None
+            others = others or self._run(Stream.UNSAMPLED, part, count, i)[0]
+            pairs = zip(own, self._multiplied(others), strict=True)
             own = [None if a is None or b is None else a - b / count for a, b in pairs]
-        return own
+        return [a if a is None else a.astype(np.float32) for a in own]
 
     def _multiplied(self, moments: Moments) -> list[Float[np.ndarray, "height features"] | None]:
         return [None if m is None else np.asarray(self._times(moments, m)) for m in self._matrices]
