@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import platform
 import subprocess
 import sys
 
@@ -88,6 +89,32 @@ def test_room_is_made_only_where_there_is_little(monkeypatch):
     monkeypatch.setattr(compiling, "share_taken", lambda: 0.71)
     assert make_room()
     assert forgot
+
+
+RETURN = """
+import numpy as np
+from pathlib import Path
+from gibbs_dp._jaxlib.compile import return_memory
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+kept = [np.ones(8_000) for _ in range(4_000)]  # 256 MB, in pieces that the allocator keeps
+full, top = resident(), kept.pop()
+kept.clear()
+freed = resident()
+return_memory()
+print(full, freed, resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators return it alone")
+def test_freed_memory_is_returned_to_the_system():
+    command = [sys.executable, "-c", RETURN]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    full, freed, left = map(int, done.stdout.split())
+    assert freed > full - 100e6  # else there is nothing to test
+    assert left < full - 200e6
 
 
 def numbers(key, n):

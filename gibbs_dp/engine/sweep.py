@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import jax.numpy as jnp
 import numpy as np
 
+from gibbs_dp._jaxlib.compile import return_memory
 from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads, num_workers
@@ -39,6 +40,8 @@ from gibbs_dp.sampling.target import derivatives_named
 # The stopping rule reads a standard error, which is itself too noisy before this many datasets.
 MIN_DATASETS_TO_STOP = 256
 MAX_RERUNS = 2
+# Datasets of a run that is long beside the tenths of a second that freed memory takes to return.
+LONG_RUN = 16_384
 # Spare datasets asked for, and limits of one extrapolation: its standard error is an estimate.
 SPARE, LEAST_GROWTH, MOST_GROWTH = 1.1, 1.2, 8.0
 
@@ -225,10 +228,11 @@ def _run_missing(
     # A store's blocks are whole, and so are those that gammas of a path share.
     is_whole = archive is not None or settings.sampler.traits.is_path
     begin = {id(track): 0 if is_whole else track.num_completed for track in tracks}
-    if not is_whole:
-        num_missing = sum(track.target - begin[id(track)] for track in tracks)
-        is_short = num_missing < 2 * size * num_workers()
-        step = settings.job_size if is_short else size
+    num_missing = sum(track.target - track.num_completed for track in tracks)
+    if num_missing >= LONG_RUN:
+        return_memory()
+    if not is_whole and num_missing < 2 * size * num_workers():
+        step = settings.job_size
     blocks = [
         (track, first)
         for track in tracks

@@ -317,8 +317,9 @@ def concatenate(parts: list[Part], count: int) -> Part:
 
 DRIFT_Z = 4.0
 DRIFT_SIZE = 0.02
-# Effective draws over draws: below it 16 steps of burn-in left 2% of bias on a box.
-LEAST_ESS = 0.5
+# Effective draws over draws, and a chain, from which on 16 steps of burn-in do: starts are nearly
+# as wide as posteriors are, and of what they lack 16 draws leave 0.2% if each is 2/3 of the last.
+LEAST_ESS, LEAST_ESS_PER_CHAIN = 0.2, 1.5
 # Of the acceptance below which tuning looks for shorter steps: below it readers are told.
 LOW_ACCEPT_SHARE = 0.8
 
@@ -354,9 +355,9 @@ def is_drifting(pooled: Pooled) -> bool:
     return is_clear and pooled.drift_size > DRIFT_SIZE
 
 
-def is_slow(pooled: Pooled, num_draws: int) -> bool:
+def is_slow(pooled: Pooled, num_draws: int, num_chains: int) -> bool:
     """Whether chains forget so slowly that a short burn-in leaves a drift too small to see here."""
-    return pooled.ess_min < LEAST_ESS * num_draws
+    return pooled.ess_min < max(LEAST_ESS * num_draws, LEAST_ESS_PER_CHAIN * num_chains)
 
 
 # What host methods of quantities see of one gamma.

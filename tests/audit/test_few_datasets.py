@@ -8,7 +8,7 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
-from gibbs_dp.engine import runner
+from gibbs_dp.engine import runner, sweep
 from gibbs_dp.engine.plan import Job, Plan
 from gibbs_dp.engine.program import _over_datasets
 
@@ -89,3 +89,13 @@ def test_what_is_kept_is_made_of_the_datasets_that_keep_it(posterior, monkeypatc
     learn = [*gdp.DEFAULT, gdp.MutualInformation(90)]
     audit(posterior, num_datasets=100, learn=learn)
     assert sorted(np.sum(counts, axis=0).tolist()) == [64, 90, 90]  # attackers, draws to compare
+
+
+def test_before_a_long_run_compilers_memory_is_returned(posterior, monkeypatch):
+    returned = []
+    monkeypatch.setattr(sweep, "return_memory", lambda: returned.append(1))
+    audit(posterior, num_datasets=64)
+    assert not returned
+    monkeypatch.setattr(sweep, "LONG_RUN", 64)
+    audit(posterior, num_datasets=64)
+    assert returned == [1]
