@@ -426,6 +426,9 @@ def _refuse_second(words: Sequence[str], option: Option | None) -> None:
 
     if option is not None and option.kind == "flag" and words[1].lower() in YES_NO:
         refuse_value(option, words[1])
+    is_name = words[1] in PROBLEMS or looks_like_a_path(words[1])
+    if option is not None and option.is_list and option.kind != "str" and not is_name:
+        raise UsageError(f"{option.flag}: {bad_number(words[1], option)}.")
     hint = "give one problem, and options as --name value."
     if looks_like_a_path(words[0]):
         hint = f"did you mean --target {shown(words[1], 60)}?"

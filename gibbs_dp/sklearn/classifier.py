@@ -256,6 +256,11 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         return isinstance(self.loss, str) and self.loss == "auto"
 
     def _given(self) -> losses.LinearLoss:
+        if isinstance(self.loss, str) and self.loss == "huber":
+            raise ValueError(
+                "loss: 'huber' is what 'auto' takes for two classes where it needs the least "
+                "noise; leave loss out, or use 'hinge' or 'logistic'."
+            )
         return losses.logistic if self._is_free else linear_loss(self.loss, "two classes")
 
     def _unit(self, choice: Choice, facts: Facts) -> float:

@@ -270,3 +270,10 @@ def test_there_may_be_no_name():
 def test_two_names_are_refused():
     with pytest.raises(UsageError, match="'b' is unexpected after 'a'"):
         split_name(["a", "--json", "b"], OPTIONS)
+    with pytest.raises(UsageError, match="'linear-regression' is unexpected after 'a'"):
+        split_name(["a", "--gammas", "0.1", "linear-regression"], OPTIONS)
+
+
+def test_a_word_among_numbers_is_no_second_name():
+    with pytest.raises(UsageError, match="--gammas: 'b' is not a number; give one"):
+        split_name(["a", "--gammas", "0.1", "b"], OPTIONS)

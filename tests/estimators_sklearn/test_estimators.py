@@ -345,6 +345,7 @@ def test_add_remove_needs_a_public_number_of_rows():
         ({"bounds": None, "x_bound": -1.0}, "x_bound: must be a positive"),
         ({"classes": [1]}, "classes: declare two or more"),
         ({"mechanism": "magic"}, "mechanism: 'magic' is none of"),
+        ({"loss": "huber"}, "loss: 'huber' is what 'auto' takes"),
         ({"mechanism": "gaussian"}, "delta: mechanism 'gaussian' needs one above 0"),
         ({"num_draws": 0}, "num_draws must"),
         (

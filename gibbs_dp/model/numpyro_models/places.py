@@ -23,8 +23,8 @@ from gibbs_dp.model.prior import Prior
 OF_SPREAD, OF_LARGEST = 1e-3, 1e-5
 NUM_POINTS = 2
 REMEDY = (
-    "make all data and their number arguments of the model, or pass structured=True to replace "
-    "examples in their places"
+    "make all data and their number arguments of the model (a plate of len(y), not of a number "
+    "written out), or pass structured=True to replace examples in their places"
 )
 
 
