@@ -59,7 +59,7 @@ def rows_of(estimator: str, shape: str, num_datasets: int, seed: int) -> list[di
         flagged = str(row.get("renyi_tail_flag", "none")).split(" and ")
         warned = [w for w in report.warnings if w.startswith(f"gamma={N * kl:g}:")]
         for column, true in truth(kl).items():
-            if row.get(f"{column}_se") is None:
+            if not np.isfinite(row.get(f"{column}_se", np.nan)):  # none, or of a lower bound
                 continue
             bias, se = row[column] / true - 1, row[f"{column}_se"] / true
             rows.append(

@@ -130,7 +130,7 @@ def test_what_calls_a_function_that_warns_tells_for_it():
 
 
 def test_stages_are_logged(caplog):
-    from gibbs_dp.engine.progress import Progress
+    from gibbs_dp._progress import Progress
 
     with caplog.at_level(logging.INFO, "gibbs_dp"), Progress(enabled=False) as progress:
         progress.stage("sampling", 2, "block")

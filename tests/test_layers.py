@@ -10,7 +10,7 @@ import gibbs_dp
 
 ROOT = Path(gibbs_dp.__file__).parent
 # Files beside the rooms, which any of them may use, or which use them all: the door.
-LOW = {"_version", "_source", "_options", "_cautions", "_extras", "random"}
+LOW = {"_version", "_source", "_options", "_cautions", "_extras", "_progress", "random"}
 TOP = {"__init__", "losses", "populations", "priors", "supports"}
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from gibbs_dp._cautions import Warned, warns
 from gibbs_dp._jaxlib.compile import make_room
+from gibbs_dp._progress import Progress
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
@@ -23,7 +24,6 @@ from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_k
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
 from gibbs_dp.engine.pilots import TooCoarseError
 from gibbs_dp.engine.plan import AuditSpec, default_block_size, default_ghosts, power_of_two
-from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Quantity, Settings
 from gibbs_dp.engine.store import Store
 from gibbs_dp.engine.store.archive import Archive

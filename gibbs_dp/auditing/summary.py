@@ -19,7 +19,8 @@ from gibbs_dp._cautions import (
 from gibbs_dp.auditing import certificate as certificates
 from gibbs_dp.auditing import report_data
 from gibbs_dp.auditing.report_data import ReportData, cell
-from gibbs_dp.engine import progress as sweeps
+from gibbs_dp.engine import runner
+from gibbs_dp.engine.store import archive
 from gibbs_dp.one_dataset import report as one_dataset
 from gibbs_dp.quantities import attacker, certified_kl, exposure, mixing, risks, worst_case
 from gibbs_dp.quantities import mutual_information as information
@@ -38,10 +39,10 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report_data.CHANGED_TO_SMC,
         modes.SEVERAL_MODES,
         modes.NESTED_SCALES,
-        sweeps.DRIFTING,
+        mixing.DRIFTING,
         mixing.SLOW_MIXING,
         mixing.UNEVEN_MIXING,
-        sweeps.LOW_ACCEPTANCE,
+        mixing.LOW_ACCEPTANCE,
         mixing.VIRIAL,
         mixing.PATHS_DISAGREE,
         mixing.FEW_PARTICLES,
@@ -100,7 +101,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report_data.FLAT_CURVE,
         report_data.NEAR_CERTAINTY,
     ),
-    "Of files and of the machine": (sweeps.DAMAGED_STORE, sweeps.OUT_OF_MEMORY),
+    "Of files and of the machine": (archive.DAMAGED_STORE, runner.OUT_OF_MEMORY),
 }
 """Every warning, by what it is about."""
 

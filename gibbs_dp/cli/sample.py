@@ -45,6 +45,7 @@ def run(arguments: Sequence[str]) -> None:
         one_dataset(problem, parsed.n, parsed.seed),
         key=parsed.seed,
         sampler=sampler,
+        progress=not parsed.quiet,
         **given(parsed, SETTINGS),
     )
     is_vector = len(problem.names) == problem.posterior.dim  # else a matrix, a row a name

@@ -242,7 +242,8 @@ def log_damage(quiet: bool) -> Iterator[None]:
     """Show warnings of damaged files, and of memory that ran out, as lines of the log."""
     import warnings
 
-    from gibbs_dp.engine.progress import DamagedStoreWarning, SmallerBlocksWarning
+    from gibbs_dp.engine.runner import SmallerBlocksWarning
+    from gibbs_dp.engine.store.archive import DamagedStoreWarning
 
     told = (DamagedStoreWarning, SmallerBlocksWarning)
     with warnings.catch_warnings():

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
+from gibbs_dp._cautions import Caution
 from gibbs_dp._jaxlib.compile import on_default_backend
 from gibbs_dp._jaxlib.devices import (
     IN_FLIGHT,
@@ -32,7 +33,6 @@ from gibbs_dp.engine.executor import (
 )
 from gibbs_dp.engine.plan import Inputs, Job, Sheet, along, each_alone
 from gibbs_dp.engine.program import block_program, keep_program
-from gibbs_dp.engine.progress import OUT_OF_MEMORY, SmallerBlocksWarning
 from gibbs_dp.engine.quantity import Settings, kept_kind, values_kind
 from gibbs_dp.engine.view import Block
 
@@ -42,6 +42,19 @@ Outcome = TypeVar("Outcome")
 
 # Gammas from where what is kept is worth a program that takes twice as long to compile.
 MANY_GAMMAS = 8
+
+
+OUT_OF_MEMORY = Caution(
+    "out-of-memory",
+    "memory did not hold {size} datasets at once; {smaller} are taken from here on.",
+    "A program needed more memory than the device has, or than other programs left of it. The "
+    "numbers are not affected: the same datasets are sampled in smaller parts.",
+    "Nothing, unless it is slow: a smaller block_size, fewer num_ghosts or num_samples need less.",
+)
+
+
+class SmallerBlocksWarning(UserWarning):
+    """Memory ran out, and fewer datasets are worked on at once."""
 
 
 class TooLargeError(Exception):

@@ -14,11 +14,11 @@ import numpy as np
 
 from gibbs_dp._jaxlib.compile import return_memory
 from gibbs_dp._jaxlib.devices import on_device
+from gibbs_dp._progress import Progress
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads, num_workers
 from gibbs_dp.engine.pilots import MAX_BURN_IN
 from gibbs_dp.engine.plan import Job
-from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.runner import Runner
 from gibbs_dp.engine.store.archive import Archive, AuditIncomplete, Store, pilot_digest

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 from gibbs_dp._jaxlib.compile import on_default_backend, program
 from gibbs_dp._jaxlib.devices import key_of, on_device, platform
 from gibbs_dp._jaxlib.precision import traced_exactly
+from gibbs_dp._progress import Progress
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, roots, stream_key
 from gibbs_dp.engine.executor import background, in_room, in_threads
 from gibbs_dp.engine.pilots import (
@@ -31,7 +32,6 @@ from gibbs_dp.engine.pilots import (
     with_reference,
 )
 from gibbs_dp.engine.plan import Inputs, Job, Plan, Tuned
-from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.store.archive import Archive, Origin, nothing_tuned
 from gibbs_dp.engine.track import Track

@@ -91,7 +91,8 @@ COLUMNS = (
     Column(
         "renyi_tail_flag",
         "Orders whose divergence rests on so few draws, or datasets, that it is likely to be too "
-        "small, or may be infinite: none, 2, 8, or 2 and 8. The number is a lower bound then.",
+        "small, or may be infinite: none, 2, 8, or 2 and 8. The number is a lower bound then, and "
+        "its standard error NaN.",
     ),
     Column(
         "attack_estimator",
@@ -333,6 +334,7 @@ class Attacker(Quantity):
         is_good = _is_good(result, loss)
         orders = doubtful_orders(loss, is_good, is_exact)
         more: Row = {"renyi_tail_flag": " and ".join(orders) or "none"}
+        more |= {f"on_average_renyi_{order}_se": math.nan for order in orders}  # of no lower bound
         more["attack_estimator"] = "exact sum" if is_exact else "two-sided" if both else "one-sided"
         epsilon = row.get("dp_epsilon")
         if epsilon is not None:

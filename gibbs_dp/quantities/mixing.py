@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp.engine.plan import AuditSpec
-from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.quantity import Quantity, Row
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, View, is_drifting
 from gibbs_dp.estimators import average, students
@@ -63,6 +62,24 @@ UNEVEN_MIXING = Caution(
     "disagree with each other: several modes on these, or a few hard datasets.",
     "Raise num_warmup and num_samples; if the share stays, look at such a posterior with "
     "gdp.sample and its R-hat.",
+)
+DRIFTING = Caution(
+    "drifting-chains",
+    "the chains still drift (first against second half: {z:.0f} standard errors, {size:.2f} "
+    "posterior standard deviations); raise num_warmup.",
+    "Averaged over all datasets, which makes this test very sensitive, the first half of the draws "
+    "differs from the second: the chains had not arrived when sampling began, and the numbers are "
+    "biased towards where they started.",
+    "Raise num_warmup, twofold at a time. If it stays, the posterior has directions that mix very "
+    "slowly: rescale the parameters, or use another kernel.",
+    verdict=REFUSE,
+)
+LOW_ACCEPTANCE = Caution(
+    "low-acceptance",
+    "only {accept:.0%} of proposals were accepted; lower the step size.",
+    "Most proposals were refused, so that few draws differ from the ones before them.",
+    "Give the kernel a smaller step_size. Jumps in the loss, as in 0/1 losses, make gradients "
+    "useless; smooth it, or use gdp.Grid for one to three parameters.",
 )
 VIRIAL = Caution(
     "virial",

@@ -110,7 +110,7 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
     best: tuple[tuple[float, float], Draws, str] | None = None
     advice, samplers = ALL_TRIED, _remedies(task, last)
     for sampler in samplers:
-        label = _label(sampler)
+        label = label_of(sampler)
         try:
             sampler.check(task.posterior)
             draws = run(task, sampler)
@@ -335,10 +335,10 @@ def _is_apart(draws: Draws) -> Bool[np.ndarray, " datasets"]:
     return ~(r_hat <= limit)
 
 
-def _label(sampler: Sampler) -> str:
+def label_of(sampler: Sampler) -> str:
     """Name a sampler, with the settings that are not the default.
 
-    >>> _label(AdaptiveHMC(patience=3)), _label(as_sampler(None))
+    >>> label_of(AdaptiveHMC(patience=3)), label_of(as_sampler(None))
     ('AdaptiveHMC(patience=3)', 'HMC()')
     """
     what: Any = getattr(sampler, "kernel", None) or sampler
@@ -374,7 +374,7 @@ def _of_batch(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         better, _ = _doubts(again)
         wins = better[: places.size] < worst[places]
         draws = _spliced(draws, again, places[wins], np.flatnonzero(wins))
-        notes.append(f"{places.size:,} of {count:,} posteriors went on with {_label(sampler)}.")
+        notes.append(f"{places.size:,} of {count:,} posteriors went on with {label_of(sampler)}.")
     return _advised(draws, advice, notes)
 
 

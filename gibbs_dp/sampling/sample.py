@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from gibbs_dp._cautions import DrawsWarning, warns
 from gibbs_dp._jaxlib.compile import make_room, on_default_backend, program
 from gibbs_dp._jaxlib.devices import is_accelerator, on_device, platform
+from gibbs_dp._progress import Progress
 from gibbs_dp.model.charts import on_every_device
 from gibbs_dp.model.check import (
     NUM_DRAWS,
@@ -38,7 +39,7 @@ from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.kernels.base import Counts, Schedule, make_schedule
 from gibbs_dp.sampling.laplace import MAX_ITERATIONS, MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import Modes, look_around
-from gibbs_dp.sampling.remedies import Task, remedied
+from gibbs_dp.sampling.remedies import Task, label_of, remedied
 from gibbs_dp.sampling.sampler import ChainDraws, GammaSampler, PathSampler, Sampler
 from gibbs_dp.sampling.smc_particles import Segment, evenly
 from gibbs_dp.sampling.target import ImproperPosteriorError, Target, derivatives_named, reach
@@ -121,6 +122,8 @@ def _share(leaf: Float[np.ndarray, "dataset chain draw ..."], end: Any) -> float
 
 DEFAULT_WARMUP = 200
 ADAPT_ROUNDS = 12
+# Seconds for which nothing is said of what is going on.
+SILENCE = 3.0
 # Standard deviation of a whitened coordinate, or its inverse, above which adaptation pays.
 UNIT_SCALE = 1.4
 NO_DENSITY_AT_INIT = (
@@ -210,6 +213,7 @@ def sample(
     is_batch: bool = False,
     mask: ArrayLike | None = None,
     max_seconds: float | None = None,
+    progress: bool = True,
 ) -> Draws:
     """Draw from the Gibbs posterior of one dataset, or of each dataset of a batch.
 
@@ -254,6 +258,8 @@ def sample(
         length under one compiled shape. `gibbs_dp.populations.pad` makes data and mask.
     max_seconds
         No other sampler is begun after so long; None: all are tried that may help.
+    progress
+        What takes longer than some seconds shows which sampler is at work, and for how long.
 
     Returns
     -------
@@ -320,8 +326,13 @@ def sample(
         source,
     )
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), task.batch)
-    with kept_programs(task.posterior, shapes):
-        return remedied(task, _run, max_seconds) if chosen is None else _run(task, chosen)
+    with kept_programs(task.posterior, shapes), Progress(progress, after=SILENCE) as bar:
+
+        def run(task: Task, sampler: Sampler) -> Draws:
+            bar.stage(f"sampling with {label_of(sampler)}")
+            return _run(task, sampler)
+
+        return remedied(task, run, max_seconds) if chosen is None else run(task, chosen)
 
 
 ASKS_FOR_GRADIENTS = (

@@ -17,8 +17,14 @@ from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.pilots import first_inputs
 from gibbs_dp.engine.plan import Job, Plan, along, each_alone
 from gibbs_dp.engine.program import block_program
-from gibbs_dp.engine.progress import OUT_OF_MEMORY, SmallerBlocksWarning
-from gibbs_dp.engine.runner import Room, TooLargeError, pack, unpack
+from gibbs_dp.engine.runner import (
+    OUT_OF_MEMORY,
+    Room,
+    SmallerBlocksWarning,
+    TooLargeError,
+    pack,
+    unpack,
+)
 from gibbs_dp.problems.base import build_problem
 from gibbs_dp.quantities.attacker import Attacker
 from gibbs_dp.quantities.mutual_information import MutualInformation

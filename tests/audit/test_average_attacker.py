@@ -123,6 +123,14 @@ def test_which_route(report):
     assert "8" in report["renyi_tail_flag"][2]
 
 
+def test_a_divergence_that_is_a_lower_bound_has_no_error(report):
+    for order in ("2", "8"):
+        flagged = np.array([order in found for found in report["renyi_tail_flag"]])
+        errors = report[f"on_average_renyi_{order}_se"]
+        assert (np.isnan(errors) == flagged).all()
+        assert np.isfinite(report[f"on_average_renyi_{order}"]).all()
+
+
 def test_a_healthy_problem_raises_no_alarm(report):
     assert report.warnings == ()
     assert not report["tail_flag"].any()

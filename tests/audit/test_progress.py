@@ -13,10 +13,10 @@ import pytest
 from problems import gaussian_examples, gaussian_mean
 
 import gibbs_dp as gdp
+from gibbs_dp import _progress as module
+from gibbs_dp._progress import Pace, Progress
 from gibbs_dp.auditing import audit as auditing
-from gibbs_dp.engine import progress as module
 from gibbs_dp.engine.executor import noting_interrupts, raise_lost_interrupt
-from gibbs_dp.engine.progress import Pace, Progress
 from gibbs_dp.engine.quantity import Settings
 
 # A process that tqdm takes for the kernel of a notebook.
@@ -31,7 +31,7 @@ with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     import gibbs_dp
 assert not [w for w in told if "tqdm" in w.filename], told[0].message
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp._progress import Progress
 with Progress(True) as bar:
     bar.stage("sampling", 3)
     bar.advance(2)
@@ -39,7 +39,7 @@ with Progress(True) as bar:
 
 STAGES = """
 import sys, time
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp._progress import Progress
 with Progress(True) as progress:
     progress.stage("tuning", 16, "gamma")
     with progress.compiling():
@@ -55,7 +55,7 @@ print("done", file=sys.stderr)
 
 WAITS = """
 import time
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp._progress import Progress
 try:
     with Progress(True) as progress:
         progress.stage("tuning", 2, "gamma")
@@ -165,6 +165,65 @@ def test_nothing_is_told_when_it_is_turned_off(terminal):
     assert screen.getvalue() == ""
 
 
+@pytest.fixture
+def pipe(monkeypatch):
+    """Function that makes stderr a log that is told after 0.1, 0.2, 0.4, ... seconds."""
+
+    def make():
+        log = io.StringIO()
+        monkeypatch.setattr(module, "TICK", 0.01)
+        monkeypatch.setattr(module, "FIRST_SIGN", 0.1)
+        monkeypatch.setattr(sys, "stderr", log)
+        return log
+
+    return make
+
+
+def test_a_log_is_told_that_long_stages_go_on_and_less_and_less_often(pipe):
+    log = pipe()
+    with Progress(True) as progress:
+        progress.stage("tuning", 2, "gamma")
+        progress.advance(1)
+        with progress.compiling():
+            time.sleep(0.6)
+        progress.stage("mutual information")
+    told = log.getvalue().splitlines()
+    assert told[0] == "tuning 2 gammas"
+    assert told[-1] == "mutual information"
+    assert 2 <= len(told) - 2 <= 3  # at 0.1, 0.2 and 0.4 seconds
+    assert all(re.fullmatch(r"tuning, 1 of 2 gammas, \d s", line) for line in told[1:-1])
+    assert not [t for t in threading.enumerate() if t.name == "gibbs_dp_clock" and t.is_alive()]
+
+
+def test_short_work_is_done_in_silence(pipe, terminal):
+    log = pipe()
+    with Progress(True, after=5.0) as progress:
+        progress.stage("sampling with HMC()")
+        time.sleep(0.3)
+    assert log.getvalue() == ""
+    screen = terminal()
+    with Progress(True, after=5.0) as progress:
+        progress.stage("sampling with HMC()")
+        progress.advance(1)
+        time.sleep(0.1)
+    assert screen.getvalue() == ""
+
+
+def test_long_work_is_told_of_after_a_while(pipe, terminal):
+    log = pipe()
+    with Progress(True, after=0.2) as progress:
+        progress.stage("sampling with HMC()")
+        time.sleep(0.5)
+    assert set(log.getvalue().splitlines()) <= {f"sampling with HMC(), {s} s" for s in (0, 1)}
+    assert log.getvalue()
+    screen = terminal()
+    with Progress(True, after=0.2) as progress:
+        progress.stage("sampling with HMC()")
+        time.sleep(0.5)
+    assert "sampling with HMC(), 0 s" in screen.getvalue()
+    assert screen.getvalue().endswith("\r")
+
+
 def test_what_is_left_is_predicted_from_steps_of_the_stage_that_ran():
     clock = Clock()
     pace = Pace(clock)
@@ -258,7 +317,7 @@ def test_an_audit_says_that_it_compiles(terminal):
         5,
         [1.0],
         num_datasets=4,
-        learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
+        learn=[gdp.OnAverageKL(), gdp.MutualInformation(0)],  # else more is compiled beside
     )
     told = screen.getvalue()
     assert re.search(r"tuning, compiling, \d+ s:", told)

@@ -14,9 +14,8 @@ from problems import QUICK, linear_regression, regression_examples
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import sweep
-from gibbs_dp.engine.progress import DamagedStoreWarning
 from gibbs_dp.engine.runner import Runner
-from gibbs_dp.engine.store.archive import Archive
+from gibbs_dp.engine.store.archive import Archive, DamagedStoreWarning
 from gibbs_dp.estimators import Contrast, average, fold_of, halves
 from gibbs_dp.model.fingerprint import digest_text
 from gibbs_dp.quantities import dataset_comparison as comparison

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import _gibbs_dp_start as start
+from gibbs_dp._progress import Progress
 from gibbs_dp.cli import main, output
 from gibbs_dp.cli import release as command
-from gibbs_dp.engine.progress import Progress
 
 
 @pytest.fixture(autouse=True)

@@ -24,12 +24,25 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp import io
+from gibbs_dp._cautions import Caution
 from gibbs_dp.engine.plan import Tuned
-from gibbs_dp.engine.progress import DAMAGED_STORE, DamagedStoreWarning
 from gibbs_dp.engine.quantity import Quantity, block_kind
 from gibbs_dp.engine.view import Block
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.fingerprint import DIGITS, digest_text
+
+DAMAGED_STORE = Caution(
+    "damaged-store",
+    "store: {path} is damaged ({reason}); what it held is computed again.",
+    "A file of the store is not what was written: a copy that was cut short, a disk error, another "
+    "program. The numbers are not affected.",
+    "Nothing; the block is sampled again. Where it happens often, check the disk.",
+)
+
+
+class DamagedStoreWarning(UserWarning):
+    """A file of a store was damaged; what it held is computed again."""
+
 
 # Where a sweep is kept, and which part of it this process does.
 

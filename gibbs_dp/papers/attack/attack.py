@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
+from gibbs_dp._progress import Progress
 from gibbs_dp.auditing.audit import check_gammas
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.plan import default_block_size
-from gibbs_dp.engine.progress import Progress
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.model.check import as_key, check_gamma, check_posterior, positive_count
@@ -79,6 +79,7 @@ def worst_pair(
         jax.random.fold_in(key, 1),
         num_chains=NUM_CHAINS,
         num_samples=NUM_SAMPLES,
+        progress=False,
     )
     theta = jax.tree.map(lambda a: jnp.asarray(a).reshape(-1, *a.shape[2:]), draws.theta)
 
@@ -387,7 +388,14 @@ def attack_in_one_run(
         if data is not None:
             train = jax.tree.map(lambda a, b: jnp.concatenate([a, jnp.asarray(b)]), train, data)
         drawn = sample(
-            posterior, train, gamma, draw_key, sampler, num_chains=chains, num_samples=kept
+            posterior,
+            train,
+            gamma,
+            draw_key,
+            sampler,
+            num_chains=chains,
+            num_samples=kept,
+            progress=False,
         )
         return drawn.theta
 

@@ -12,7 +12,6 @@ from scipy.special import expit
 from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import FAILED_DATASETS
-from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, is_drifting, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.domain import Domain
@@ -27,6 +26,7 @@ from gibbs_dp.privacy import (
 )
 from gibbs_dp.privacy.attacks import as_replace_one
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.quantities.mixing import DRIFTING, LOW_ACCEPTANCE
 
 # What trials say of an attacker: advantage, ROC, and their standard errors.
 

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from gibbs_dp import estimators, io
 from gibbs_dp._cautions import Caution, Warned
+from gibbs_dp._progress import Progress
 from gibbs_dp.engine.plan import AuditSpec
-from gibbs_dp.engine.progress import DRIFTING, LOW_ACCEPTANCE, Progress
 from gibbs_dp.engine.quantity import LeadingQuantity, Settings
 from gibbs_dp.engine.sweep import SweepInterruptedError, run_sweep
 from gibbs_dp.engine.view import LOW_ACCEPT_SHARE, GammaResult, PairView, View, is_drifting
@@ -26,6 +26,7 @@ from gibbs_dp.model.populations import HasSample, as_population
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.papers.capacity.adversaries import Adversary, Polynomial, RandomFeatures, TwoLayerReLU
 from gibbs_dp.papers.capacity.critics import check_trainable, train_and_judge
+from gibbs_dp.quantities.mixing import DRIFTING, LOW_ACCEPTANCE
 from gibbs_dp.sampling.as_sampler import as_sampler
 from gibbs_dp.sampling.kernels import Kernel
 from gibbs_dp.sampling.sampler import Sampler

@@ -258,6 +258,7 @@ def moved_checks() -> list[Check]:
         num_chains=NUM_CHAINS,
         num_samples=NUM_SAMPLES,
         num_warmup=NUM_WARMUP,
+        progress=False,
     )
     checks = []
     for change in changes(problem.posterior, data, GAMMA, np.asarray(draws.theta)):

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import brentq
 
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp._progress import Progress
 from gibbs_dp.information import checks
 from gibbs_dp.model.check import as_key
 from gibbs_dp.papers.bayesian_dp import MarkovChain, quilt_profile

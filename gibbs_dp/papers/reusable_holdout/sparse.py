@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
-from gibbs_dp.engine.progress import Progress
+from gibbs_dp._progress import Progress
 from gibbs_dp.holdout import Sparse, sparse_approximate, sparse_pure
 from gibbs_dp.information import checks
 from gibbs_dp.papers.channels import composed_privacy_curve

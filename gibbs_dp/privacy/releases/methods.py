@@ -125,6 +125,7 @@ class ExactDraw(ReleaseMethod):
                         num_chains=num_chains,
                         num_warmup=factor * num_warmup,
                         num_samples=factor * num_samples,
+                        progress=False,  # how long it takes depends on private rows
                     )
                 if has_converged(draws):
                     return jax.tree.map(lambda leaf: leaf[:num_draws, -1], draws.theta)

@@ -1,4 +1,4 @@
-"""What is told of an audit: the stages while it runs, and what it may be warned of."""
+"""What is told of long work while it runs: a bar with a clock, or lines in a log."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from types import TracebackType
 from typing import Any
 
 from tqdm import TqdmWarning
-
-from gibbs_dp._cautions import REFUSE, Caution
 
 with warnings.catch_warnings():
     # A notebook without ipywidgets gets the bar of terminals: nothing that needs a warning.
@@ -92,36 +90,45 @@ class Pace:
 
 LOG = logging.getLogger("gibbs_dp")
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
-# Seconds between two ticks of the clock of a compilation; in a notebook each is a message.
+ENDLESS = "{desc}"  # of a stage whose steps are not known
+# Seconds between two ticks of the clock; in a notebook each is a message.
 TICK, NOTEBOOK_TICK = 0.5, 1.0
+# Seconds into a stage after which a log is told that it goes on, and again after twice as many.
+FIRST_SIGN = 15.0
 
 
 class Progress:
     """A bar in terminals and notebooks; elsewhere a line on stderr when a stage begins.
 
-    Stages are told to the logger "gibbs_dp", too, whatever is ``enabled``.
+    Stages are told to the logger "gibbs_dp", too, whatever is ``enabled``. With ``after``, so many
+    seconds pass before anything is shown.
 
     The bar says "compiling" with a clock while a program is compiled, and predicts from steps of
-    the stage that ran. All methods may be called from any thread.
+    the stage that ran; a log is told after 15, 30, 60, ... seconds of a stage that it goes on. All
+    methods may be called from any thread.
     """
 
-    def __init__(self, enabled: bool, now: Callable[[], float] = time.monotonic) -> None:
-        is_bar = enabled and has_bar()
-        self._says = enabled and not is_bar and sys.stderr is not None
-        self._bar = tqdm(total=0, disable=not is_bar, leave=False, bar_format=FORMAT)
-        if is_bar:  # tqdm goes by the system's clock, which may be set back: the bar would stand
-            bar: Any = self._bar
-            bar._time = now
-            bar.start_t = bar.last_print_t = now()
+    def __init__(
+        self, enabled: bool, now: Callable[[], float] = time.monotonic, after: float = 0.0
+    ) -> None:
+        self._is_bar = enabled and has_bar()
+        self._says = enabled and not self._is_bar and sys.stderr is not None
+        self._now, self._after = now, after
         self._name, self._unit = "", "step"
-        self._now = now
+        self._total = self._done = 0
+        self._begin = self._begin_stage = self._begin_compiling = now()
+        self._next_sign = FIRST_SIGN
         self._pace = Pace(now)
         self._lock = threading.RLock()
         self._num_compiling = 0
         self._stop = threading.Event()  # of the clock
+        self._bar = self._make_bar(is_shown=self._is_bar and not after)
+        self._clock = threading.Thread(target=self._tick, name="gibbs_dp_clock", daemon=True)
 
     def __enter__(self) -> Progress:
-        """Show the bar."""
+        """Start the clock."""
+        if self._is_bar or self._says:
+            self._clock.start()
         return self
 
     def __exit__(
@@ -136,19 +143,19 @@ class Progress:
             if kind is None:  # a widget that is closed before its end stays, and turns red
                 self._bar.total = self._bar.n
             self._bar.close()
+        if self._clock.is_alive():
+            self._clock.join()
 
     def stage(self, name: str, steps: int = 0, unit: str = "step") -> None:
         """Begin a stage, of so many steps as far as is known."""
         with self._lock:
-            self._name, self._unit = name, unit
+            self._name, self._unit, self._done = name, unit, 0
+            self._begin_stage, self._next_sign = self._now(), FIRST_SIGN
             self._pace.restart()
-            plural = "" if steps == 1 else "s"
-            line = f"{name} {steps} {unit}{plural}" if steps else name
+            line = f"{name} {self._counted(steps)}" if steps else name
             LOG.info("%s", line)
-            if self._says:
-                with suppress(OSError):  # a log that is full, or that nobody reads any more
-                    sys.stderr.write(line + "\n")
-                    sys.stderr.flush()
+            if not self._after:
+                self._say(line)
             self._bar.set_postfix_str("", refresh=False)
             self._bar.set_description(name, refresh=False)
             self._set_total(steps)
@@ -157,12 +164,13 @@ class Progress:
     def expect(self, steps: int) -> None:
         """Announce more steps of this stage."""
         with self._lock:
-            self._set_total(int(self._bar.total or 0) + steps)
-            self._bar.refresh()
+            self._set_total(self._total + steps)
+            self._bar.set_description(self._name)
 
     def advance(self, steps: int) -> None:
         """Count steps that ran, now finished."""
         with self._lock:
+            self._done += steps
             self._pace.count(steps)
             self._bar.set_postfix_str(self._prediction(steps), refresh=False)
             self._bar.update(steps)
@@ -170,6 +178,7 @@ class Progress:
     def skip(self, steps: int) -> None:
         """Count steps that need not run: from what they took nothing is predicted."""
         with self._lock:
+            self._done += steps
             self._bar.update(steps)
 
     @contextmanager
@@ -178,12 +187,8 @@ class Progress:
         with self._lock:
             self._num_compiling += 1
             self._pace.pause()
-            if self._num_compiling == 1 and not self._bar.disable:
-                self._stop = threading.Event()
-                given = (self._stop, self._now())
-                clock = threading.Thread(target=self._tick, args=given, daemon=True)
-                clock.name = "gibbs_dp_clock"
-                clock.start()
+            if self._num_compiling == 1:
+                self._begin_compiling = self._now()
         try:
             yield
         finally:
@@ -191,17 +196,54 @@ class Progress:
                 self._num_compiling -= 1
                 self._pace.resume()
                 if self._num_compiling == 0 and not self._bar.disable:
-                    self._stop.set()
                     self._bar.set_description(self._name)
 
-    def _tick(self, stop: threading.Event, begin: float) -> None:
+    def _make_bar(self, is_shown: bool) -> Any:
+        bar: Any = tqdm(
+            desc=self._name,
+            total=self._total,
+            disable=not is_shown,
+            leave=False,
+            bar_format=FORMAT if self._total else ENDLESS,
+        )
+        if is_shown:  # tqdm goes by the system's clock, which may be set back: the bar would stand
+            bar._time = self._now
+            bar.start_t = bar.last_print_t = self._now()
+        return bar
+
+    def _tick(self) -> None:
         seconds = NOTEBOOK_TICK if is_notebook() else TICK
-        while not stop.wait(seconds):
+        while not self._stop.wait(seconds):
             with self._lock:
-                if stop.is_set():
+                if self._stop.is_set():
                     return
-                seconds_so_far = int(self._now() - begin)
-                self._bar.set_description(f"{self._name}, compiling, {seconds_so_far} s")
+                self._show(self._now())
+
+    def _show(self, now: float) -> None:
+        """Let what is shown say how long it has been."""
+        in_stage = now - self._begin_stage
+        if self._says and in_stage >= self._next_sign and now - self._begin >= self._after:
+            done = f", {self._done} of {self._counted(self._total)}" if self._total else ""
+            self._say(f"{self._name}{done}, {in_stage:.0f} s")
+            self._next_sign *= 2.0
+        if not self._is_bar or now - self._begin < self._after:
+            return
+        if self._bar.disable:
+            self._bar = self._make_bar(is_shown=True)
+        if self._num_compiling:
+            spent = int(now - self._begin_compiling)
+            self._bar.set_description(f"{self._name}, compiling, {spent} s")
+        elif not self._total:
+            self._bar.set_description_str(f"{self._name}, {int(in_stage)} s")
+
+    def _say(self, line: str) -> None:
+        if self._says:
+            with suppress(OSError):  # a log that is full, or that nobody reads any more
+                sys.stderr.write(line + "\n")
+                sys.stderr.flush()
+
+    def _counted(self, steps: int) -> str:
+        return f"{steps} {self._unit}{'' if steps == 1 else 's'}"
 
     def _prediction(self, steps: int) -> str:
         """Seconds left and the rate, with so many steps more than the bar shows."""
@@ -213,53 +255,9 @@ class Progress:
         return f"{self._bar.format_interval(left)} left, {pace}"
 
     def _set_total(self, total: int) -> None:
-        self._bar.total = total
+        self._total = self._bar.total = total
+        self._bar.bar_format = FORMAT if total else ENDLESS
         widget = getattr(self._bar, "container", None)
         if widget is not None:  # it has the length that it was made with
             inner = widget.children[1]
             inner.max, inner.bar_style, inner.layout.width = total, "", None
-
-
-# What a sweep warns of.
-
-
-DRIFTING = Caution(
-    "drifting-chains",
-    "the chains still drift (first against second half: {z:.0f} standard errors, {size:.2f} "
-    "posterior standard deviations); raise num_warmup.",
-    "Averaged over all datasets, which makes this test very sensitive, the first half of the draws "
-    "differs from the second: the chains had not arrived when sampling began, and the numbers are "
-    "biased towards where they started.",
-    "Raise num_warmup, twofold at a time. If it stays, the posterior has directions that mix very "
-    "slowly: rescale the parameters, or use another kernel.",
-    verdict=REFUSE,
-)
-LOW_ACCEPTANCE = Caution(
-    "low-acceptance",
-    "only {accept:.0%} of proposals were accepted; lower the step size.",
-    "Most proposals were refused, so that few draws differ from the ones before them.",
-    "Give the kernel a smaller step_size. Jumps in the loss, as in 0/1 losses, make gradients "
-    "useless; smooth it, or use gdp.Grid for one to three parameters.",
-)
-OUT_OF_MEMORY = Caution(
-    "out-of-memory",
-    "memory did not hold {size} datasets at once; {smaller} are taken from here on.",
-    "A program needed more memory than the device has, or than other programs left of it. The "
-    "numbers are not affected: the same datasets are sampled in smaller parts.",
-    "Nothing, unless it is slow: a smaller block_size, fewer num_ghosts or num_samples need less.",
-)
-DAMAGED_STORE = Caution(
-    "damaged-store",
-    "store: {path} is damaged ({reason}); what it held is computed again.",
-    "A file of the store is not what was written: a copy that was cut short, a disk error, another "
-    "program. The numbers are not affected.",
-    "Nothing; the block is sampled again. Where it happens often, check the disk.",
-)
-
-
-class SmallerBlocksWarning(UserWarning):
-    """Memory ran out, and fewer datasets are worked on at once."""
-
-
-class DamagedStoreWarning(UserWarning):
-    """A file of a store was damaged; what it held is computed again."""
