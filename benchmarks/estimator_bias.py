@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import machine
+import numpy as np
 
 import gibbs_dp as gdp
 from gibbs_dp.papers.on_average_kl.attackers import gaussian_mean_attacker

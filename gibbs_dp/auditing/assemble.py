@@ -13,6 +13,7 @@ from gibbs_dp._cautions import Warned
 from gibbs_dp.auditing.report import Report
 from gibbs_dp.auditing.report_data import (
     FAILED_DATASETS,
+    FEW_DATASETS,
     INTERRUPTED,
     PARTLY_UNDEFINED,
     REL_ERROR_MISSED,
@@ -23,7 +24,7 @@ from gibbs_dp.engine.track import Track
 from gibbs_dp.engine.view import GammaResult, why_failed
 from gibbs_dp.estimators import average
 from gibbs_dp.model.populations import Table
-from gibbs_dp.quantities.on_average_kl import routes_apart
+from gibbs_dp.quantities.on_average_kl import LEAST_COMPARED, routes_apart
 from gibbs_dp.quantities.registry import COLUMNS, check_own_means
 from gibbs_dp.sampling.cautions import opening
 from gibbs_dp.sampling.modes import searched_for
@@ -48,9 +49,8 @@ def routes(row: Row, of_datasets: Means) -> list[str]:
     size = f"{gap:.2g} ± {error:.2g} nats"
     if pair[0]:
         size = " ± ".join(_percent(x / abs(pair[0])) for x in (gap, error))
-    return [
-        f"{kind} differ by {size}, {gap / error:.1f} standard errors (flagged above {most:.2g})"
-    ]
+    limit = f"flagged above {most:.2g}" if math.isfinite(most) else "too few datasets to tell"
+    return [f"{kind} differ by {size}, {gap / error:.1f} standard errors ({limit})"]
 
 
 def _chains(settings: Settings, result: GammaResult, row: Row) -> list[str]:
@@ -139,7 +139,7 @@ def make_row(
         "group_size": settings.group_size,
         "num_datasets": count,
     }
-    told = _failures(result)
+    told = _missing(result)
     for name, values in of_datasets.items():
         estimate = average(values, np.isfinite(values))
         gaps = {"name": name, "count": estimate.num_datasets, "total": values.size}
@@ -172,12 +172,15 @@ def dataset_values(
     return {name: result.only_believed(values) for name, values in found.items()}
 
 
-def _failures(result: GammaResult) -> list[Warned]:
+def _missing(result: GammaResult) -> list[Warned]:
+    """Say of how few datasets a row is, and how many are left out."""
     total, count = result.is_good.size, int(result.is_good.sum())
+    few = {"count": count, "least": LEAST_COMPARED}
+    found = [FEW_DATASETS(**few)] if count < LEAST_COMPARED else []
     if count == total:
-        return []
+        return found
     why = why_failed(result.summary, result.is_good)
-    return [FAILED_DATASETS(failed=total - count, total=total, why=why)]
+    return [FAILED_DATASETS(failed=total - count, total=total, why=why), *found]
 
 
 def _missed(settings: Settings, result: GammaResult, row: Row) -> list[Warned]:

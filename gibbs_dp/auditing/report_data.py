@@ -42,6 +42,16 @@ FAILED_DATASETS = Caution(
     "parameters where the loss is finite, float64. A tenth of failures makes a row useless; how "
     "much a single one matters depends on whether it is the rare person that you ask about.",
 )
+FEW_DATASETS = Caution(
+    "few-datasets",
+    "{count} datasets are few: standard errors are themselves too small now and then, and what is "
+    "rare may be missing; raise num_datasets to {least} or more.",
+    "A standard error over so few datasets is an estimate that is often much too small, most of "
+    "all where losses take few values: of ten datasets 1.96 of them covered 82% to 92%. The "
+    "interval of on_average_kl allows for that, those that one makes of other columns do not; and "
+    "the two routes to on_average_kl are not held against each other.",
+    "Raise num_datasets: an audit of 30 costs hardly more than one of 10.",
+)
 PARTLY_UNDEFINED = Caution(
     "partly-undefined",
     "{name} is the mean over {count} of {total} datasets, without those where it is not finite, "

@@ -34,6 +34,7 @@ from gibbs_dp.sampling import cautions as draws
 CAUTIONS: dict[str, tuple[Caution, ...]] = {
     "Of an audit": (
         report_data.FAILED_DATASETS,
+        report_data.FEW_DATASETS,
         kl.ROUTES_DISAGREE,
         mixing.STARTS_DISAGREE,
         report_data.CHANGED_TO_SMC,

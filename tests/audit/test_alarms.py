@@ -16,6 +16,7 @@ from problems import (
     logistic_examples,
     regression_examples,
 )
+from scipy import stats
 
 import gibbs_dp as gdp
 from gibbs_dp.auditing import assemble
@@ -54,9 +55,39 @@ def test_the_difference_of_two_routes_is_said_with_its_size(direct, ghost, error
     (said,) = assemble.routes(row | {"estimator": "two-sided"}, values)
     assert said.startswith(f"two routes that rest on one symmetry differ by {told}")
     assert assemble.routes(row, {"on_average_kl": values["on_average_kl"]}) == []
-    # Student's quantile of 7 degrees of freedom that is exceeded as often as 4.0 of normal numbers.
+    # Of 31 degrees of freedom, what is exceeded as often as 4.0 by a normal number.
+    (said,) = assemble.routes(row, {name: each[:32] for name, each in values.items()})
+    assert said.endswith(f"(flagged above {stats.t.ppf(stats.norm.cdf(4.0), 31):.2g})")
     (said,) = assemble.routes(row, {name: each[:8] for name, each in values.items()})
-    assert said.endswith("(flagged above 8.5)")
+    assert said.endswith("(too few datasets to tell)")
+
+
+def wave(theta, z):
+    return jnp.sin(5.0 * theta + 3.0 * z)
+
+
+@pytest.mark.parametrize("key", [330, 414])
+def test_ten_datasets_of_few_values_are_called_few_and_not_wrong(key):
+    """The routes' gaps of ten are nearly equal here: 8 and 10 of their errors from each other."""
+    values = jnp.array([-1.0, -0.3, 0.2, 0.9, 2.0])
+    log_share = jnp.log(jnp.array([0.2, 0.25, 0.25, 0.2, 0.1]))
+
+    def examples(key, n):
+        return values[jax.random.categorical(key, log_share, shape=(n,))]
+
+    report = gdp.audit(
+        gdp.GibbsPosterior(wave, gdp.Flat(gdp.supports.box(-3.0, 3.0, ()))),
+        examples,
+        n=3,
+        gammas=[1.0],
+        num_datasets=10,
+        key=jax.random.key(key),
+        learn=[gdp.OnAverageKL(), gdp.Risks()],
+        progress=False,
+    )
+    assert report.verdicts == ("look",)
+    assert [text for text in report.warnings if "[few-datasets]" in text]
+    assert not [text for text in report.warnings if "[routes-disagree]" in text]
 
 
 def audit(posterior, population, n, gammas, **settings):

@@ -80,6 +80,27 @@ def test_both_sides(mu):
     assert abs(profile[:, at_one].mean() - truth) < 4 * se + 0.015 * truth
 
 
+@pytest.mark.parametrize("mu", [1e-6, 1e-4])
+def test_divergences_far_below_the_rounding_of_one(mu):
+    """Both sides, to 5% (of 1e-12 rounding is 2%); 3e-4 false alarms."""
+
+    def one(key):
+        first, second = jax.random.split(key)
+        other = -mu * (mu + jax.random.normal(second, SHAPE))
+        return (
+            one_sided_loss(draws(first, mu, (NUM_PAIRS, *SHAPE)), WEIGHT).renyi,
+            two_sided_loss(draws(first, mu, SHAPE), other, WEIGHT, WEIGHT).renyi,
+        )
+
+    one_side, both_sides = jax.lax.map(one, jax.random.split(jax.random.key(3), NUM_DATASETS))
+    truth = mu**2 * np.array([2.0, 8.0]) / 2
+    for found in (one_side, both_sides):
+        values = np.asarray(found, np.float64) / truth
+        se = values.std(axis=0) / np.sqrt(NUM_DATASETS)
+        assert (np.abs(values.mean(axis=0) - 1.0) < 4 * se + 0.05).all()
+        assert (se < 0.05).all()
+
+
 def test_ranks_of_chains_that_one_noise_moves():
     """A dataset's chains and those of its replaced version are coupled: pairs of them win always.
 
