@@ -41,7 +41,7 @@ from gibbs_dp.sampling.target import derivatives_named
 MIN_DATASETS_TO_STOP = 256
 MAX_RERUNS = 2
 # Datasets of a run that is long beside the tenths of a second that freed memory takes to return.
-LONG_RUN = 16_384
+LONG_RUN = 4096
 # Spare datasets asked for, and limits of one extrapolation: its standard error is an estimate.
 SPARE, LEAST_GROWTH, MOST_GROWTH = 1.1, 1.2, 8.0
 
