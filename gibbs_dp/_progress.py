@@ -202,6 +202,7 @@ class Progress:
         bar: Any = tqdm(
             desc=self._name,
             total=self._total,
+            initial=self._done,
             disable=not is_shown,
             leave=False,
             bar_format=FORMAT if self._total else ENDLESS,

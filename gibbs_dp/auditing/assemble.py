@@ -139,7 +139,7 @@ def make_row(
         "group_size": settings.group_size,
         "num_datasets": count,
     }
-    told = _missing(result)
+    told = _left_out(result)
     for name, values in of_datasets.items():
         estimate = average(values, np.isfinite(values))
         gaps = {"name": name, "count": estimate.num_datasets, "total": values.size}
@@ -172,7 +172,7 @@ def dataset_values(
     return {name: result.only_believed(values) for name, values in found.items()}
 
 
-def _missing(result: GammaResult) -> list[Warned]:
+def _left_out(result: GammaResult) -> list[Warned]:
     """Say of how few datasets a row is, and how many are left out."""
     total, count = result.is_good.size, int(result.is_good.sum())
     few = {"count": count, "least": LEAST_COMPARED}

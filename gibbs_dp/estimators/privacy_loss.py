@@ -432,42 +432,26 @@ def _renyi(
     """``D_a(p || p') = log E_p e^((a-1) L) / (a-1)``, and the largest share of a draw in that."""
     found, largest = [], []
     for a in ORDERS:
-        power = _Powers.of((a - 1.0) * delta)
-        total, heaviest = power.log_mean(share, share * power.less_one)
+        power = (a - 1.0) * delta
+        less_one, _, is_near = _near_one(power)
+        near = jnp.log1p(bounded(jnp.sum(share * less_one, axis=-1)))
+        total = jnp.where(is_near, near, jax.nn.logsumexp(power, axis=-1, b=share))
         found.append(total / (a - 1.0) + level)
-        largest.append(heaviest)
+        largest.append(jnp.max(share * jnp.exp(power - total[..., None]), axis=-1))
     return found, jnp.stack(largest)
 
 
-# Largest exponent up to which means of exponentials are held against 1, so that a divergence far
-# below single precision's rounding of 1 is more than that rounding.
+# Exponents up to which means of exponentials are held against 1, so that a divergence far below
+# single precision's rounding of 1 is more than that rounding.
 NEAR_ONE = 1.0
 
 
-class _Powers(NamedTuple):
-    """Exponentials of powers (last axis: draws), over ``exp(shift)``; less 1 where that is 0."""
-
-    shift: Float[Array, "*pairs 1"]
-    less_one: Float[Array, "*pairs draws"]
-    ratio: Float[Array, "*pairs draws"]
-
-    @classmethod
-    def of(cls, power: Float[Array, "*pairs draws"]) -> _Powers:
-        """Take them of the powers."""
-        top = jnp.max(power, axis=-1, keepdims=True)
-        shift = jnp.where(top < NEAR_ONE, 0.0, top)
-        less_one, ratio = expm1_and_exp(jnp.maximum(power - shift, -MAX_EXPONENT))
-        return cls(shift, less_one, ratio)
-
-    def log_mean(
-        self, share: Float[Array, "... draws"], less_one: Float[Array, "*lead draws"]
-    ) -> tuple[Float[Array, "*lead"], Float[Array, "*lead"]]:
-        """Log of the mean, with draws' shares and what they add beyond 1; the largest share."""
-        part = share * self.ratio
-        mean = jnp.sum(part, axis=-1)
-        near, shift = jnp.log1p(bounded(jnp.sum(less_one, axis=-1))), self.shift[..., 0]
-        total = jnp.where(shift == 0.0, near, shift + jnp.log(mean))
-        return total, jnp.max(part, axis=-1) / mean
+def _near_one(
+    power: Float[Array, "*lead draws"],
+) -> tuple[Float[Array, "*lead draws"], Float[Array, "*lead draws"], Bool[Array, "*lead"]]:
+    """Exponentials less one, and whole; and where all exponents are so small that these serve."""
+    less_one, whole = expm1_and_exp(jnp.clip(power, -MAX_EXPONENT, NEAR_ONE))
+    return less_one, whole, jnp.max(power, axis=-1) < NEAR_ONE
 
 
 # The law of the privacy loss from draws of both posteriors, however far apart they are.
@@ -504,12 +488,13 @@ def two_sided_loss(
     for a in ORDERS:
         both = []
         for toward in (loss, -loss):
-            power = _Powers.of((a - 1.0) * toward)
-            # Of ``p = (1 + tanh(L / 2)) m``.
-            less_one = half * (power.less_one + jnp.tanh(0.5 * toward) * power.ratio)
-            total, heaviest = power.log_mean(half * 2.0 * jax.nn.sigmoid(toward), less_one)
-            both.append(total)
-            largest.append(heaviest)
+            less_one, whole, is_near = _near_one((a - 1.0) * toward)
+            # ``p = (1 + tanh(L / 2)) m``.
+            near = jnp.sum(half * (less_one + jnp.tanh(0.5 * toward) * whole))
+            power = (a - 1.0) * toward + jax.nn.log_sigmoid(toward) + jnp.log(2.0 * half)
+            far = jax.nn.logsumexp(power)
+            both.append(jnp.where(is_near, jnp.log1p(bounded(near)), far))
+            largest.append(jnp.max(jax.nn.softmax(power)))
         renyi.append(0.5 * (both[0] + both[1]) / (a - 1.0))
     weights = jnp.stack(largest).reshape(len(ORDERS), 2)
     tail = mean_excess(deltas[0][0], shares[0][0])

@@ -101,6 +101,16 @@ def test_divergences_far_below_the_rounding_of_one(mu):
         assert (se < 0.05).all()
 
 
+def test_points_of_a_sum_without_weight_change_no_divergence():
+    """However far out they are: in NumPy, of the points that have weight."""
+    delta = np.concatenate([np.linspace(-0.5, 0.5, 30), [-60.0, 60.0]]).astype(np.float32)
+    weight = np.concatenate([np.full(30, 1 / 30), [0.0, 0.0]]).astype(np.float32)
+    found = one_sided_loss(jnp.asarray(delta)[None, None], jnp.asarray(weight)[None])
+    loss = delta[:30].astype(float) + np.log(np.mean(np.exp(-delta[:30].astype(float))))
+    truth = [np.log(np.mean(np.exp((a - 1) * loss))) / (a - 1) for a in (2.0, 8.0)]
+    np.testing.assert_allclose(found.renyi, truth, rtol=1e-4)
+
+
 def test_ranks_of_chains_that_one_noise_moves():
     """A dataset's chains and those of its replaced version are coupled: pairs of them win always.
 
