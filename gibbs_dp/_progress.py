@@ -94,7 +94,7 @@ ENDLESS = "{desc}"  # of a stage whose steps are not known
 # Seconds between two ticks of the clock; in a notebook each is a message.
 TICK, NOTEBOOK_TICK = 0.5, 1.0
 # Seconds into a stage after which a log is told that it goes on, and again after twice as many.
-FIRST_SIGN = 15.0
+FIRST_SIGN = 30.0
 
 
 class Progress:
@@ -104,7 +104,7 @@ class Progress:
     seconds pass before anything is shown.
 
     The bar says "compiling" with a clock while a program is compiled, and predicts from steps of
-    the stage that ran; a log is told after 15, 30, 60, ... seconds of a stage that it goes on. All
+    the stage that ran; a log is told after 30, 60, 120, ... seconds of a stage that it goes on. All
     methods may be called from any thread.
     """
 

@@ -25,7 +25,10 @@ FENCE = re.compile(
 # A file of the reader's own, as its first line says: written, not run.
 FILE = re.compile(r"# (\w+\.py)\n")
 SHOWN = {"text", "none"}  # output of the block above; nothing to run
-STAGE = re.compile(r"(tuning|sampling) \d+ \w+|mutual information")
+# Also that a stage goes on, where it takes long.
+STAGE = re.compile(
+    r"(tuning|sampling) \d+ \w+|mutual information|[a-z ]+(, \d+ of \d+ \w+)?, \d+ s$"
+)
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 IN_PAPER = re.compile(r"(\d[\d.]*)\((\d+)\)(e[-+]\d+)?")
 # Sentences below a table, and how their further lines begin.
