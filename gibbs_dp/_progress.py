@@ -172,7 +172,7 @@ class Progress:
         with self._lock:
             self._done += steps
             self._pace.count(steps)
-            self._bar.set_postfix_str(self._prediction(steps), refresh=False)
+            self._bar.set_postfix_str(self._prediction(), refresh=False)
             self._bar.update(steps)
 
     def skip(self, steps: int) -> None:
@@ -222,12 +222,14 @@ class Progress:
 
     def _show(self, now: float) -> None:
         """Let what is shown say how long it has been."""
+        if now - self._begin < self._after:
+            return
         in_stage = now - self._begin_stage
-        if self._says and in_stage >= self._next_sign and now - self._begin >= self._after:
+        if self._says and in_stage >= self._next_sign:
             done = f", {self._done} of {self._counted(self._total)}" if self._total else ""
             self._say(f"{self._name}{done}, {in_stage:.0f} s")
             self._next_sign *= 2.0
-        if not self._is_bar or now - self._begin < self._after:
+        if not self._is_bar:
             return
         if self._bar.disable:
             self._bar = self._make_bar(is_shown=True)
@@ -246,12 +248,12 @@ class Progress:
     def _counted(self, steps: int) -> str:
         return f"{steps} {self._unit}{'' if steps == 1 else 's'}"
 
-    def _prediction(self, steps: int) -> str:
-        """Seconds left and the rate, with so many steps more than the bar shows."""
+    def _prediction(self) -> str:
+        """Seconds left and the rate."""
         rate = self._pace.rate()
         if rate is None:
             return ""
-        left = max(0, (self._bar.total or 0) - self._bar.n - steps) / rate
+        left = max(0, self._total - self._done) / rate
         pace = f"{rate:.3g} {self._unit}s/s" if rate >= 1 else f"{1 / rate:.3g} s/{self._unit}"
         return f"{self._bar.format_interval(left)} left, {pace}"
 
