@@ -16,7 +16,6 @@ PACKAGES = {
     "pyarrow": ("pyarrow", "tables"),
     "shtab": ("shtab", "completion"),
     "sklearn": ("scikit-learn", "tables"),
-    "threadpoolctl": ("scikit-learn", "tables"),
 }
 
 

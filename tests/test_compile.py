@@ -1,10 +1,12 @@
 """Compiled programs give back their memory mappings; options of XLA that tests compile with."""
 
 import importlib
+import itertools
 import os
 import platform
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -83,12 +85,22 @@ def test_forgotten_programs_give_back_their_mappings():
 def test_room_is_made_only_where_there_is_little(monkeypatch):
     forgot = []
     monkeypatch.setattr(compiling, "forget_programs", lambda: forgot.append(1))
-    monkeypatch.setattr(compiling, "share_taken", lambda: 0.7)
+    seconds, taken = itertools.count(), [0.7, 0.71]
+    monkeypatch.setattr(compiling, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(compiling, "share_taken", lambda: taken.pop(0))
     assert not make_room()
     assert not forgot
-    monkeypatch.setattr(compiling, "share_taken", lambda: 0.71)
     assert make_room()
     assert forgot
+
+
+def test_one_look_at_the_room_does_for_a_second(monkeypatch):
+    looks = []
+    monkeypatch.setattr(compiling, "time", SimpleNamespace(monotonic=lambda: 1e9 + 0.5))
+    monkeypatch.setattr(compiling, "share_taken", lambda: looks.append(1) or 0.1)
+    assert not make_room()
+    assert not make_room(0.2)
+    assert len(looks) == 1
 
 
 RETURN = """

@@ -80,7 +80,8 @@ EXTRAS = {
 }
 # Brought by what is always there.
 CORE = {"jax", "jaxlib", "numpyro", "optax", "jaxtyping", "numpy", "scipy", "flatbuffers", "xarray"}
-CORE |= {"h5netcdf", "h5py", "pandas", "matplotlib", "tqdm", "lazy_loader", "gibbs_dp"}
+CORE |= {"h5netcdf", "h5py", "pandas", "matplotlib", "tqdm", "lazy_loader", "threadpoolctl"}
+CORE |= {"gibbs_dp"}
 
 
 def optional_modules():

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gibbs_dp._jaxlib.compile import return_memory
 from gibbs_dp._jaxlib.devices import on_device
@@ -151,7 +152,20 @@ def run_sweep(
     ``workers`` run the blocks, threads of this process by default. A sweep that ``is_tentative``
     stops where pilots or datasets show that another sampler is needed.
     """
-    runner = Runner(settings, progress.compiling, workers or Threads())
+    # OpenBLAS's threads spin for 50 ms after every call of NumPy or SciPy that they shared, as a
+    # search for one parameter is: on cores that are to sample.
+    with threadpool_limits(1, user_api="blas"):
+        return _swept(settings, progress, archive, workers or Threads(), is_tentative)
+
+
+def _swept(
+    settings: Settings,
+    progress: Progress,
+    archive: Archive | None,
+    workers: Workers,
+    is_tentative: bool,
+) -> list[Track]:
+    runner = Runner(settings, progress.compiling, workers)
     tracks: list[Track] = []
     search = OriginSearch(settings, archive.origin() if archive else None)
     # A store that knows the origin has been here: there may be nothing to compile beside.
