@@ -6,15 +6,20 @@ from xla_flags import quick_flags
 
 # Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
 os.environ["XLA_FLAGS"] = quick_flags(os.environ.get("XLA_FLAGS", ""))
+# Of processes that tests start; of this one, which may have imported NumPy already, below.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 from typecheck import check_again
 
 mpl.use("Agg")
+# Processes that test side by side share the cores, on which idle threads of BLAS would spin.
+threadpool_limits(1, user_api="blas")
 
 # The same examples in every run of `make test`; others in every `make trust`, which asks for it.
 # What fails is printed with the line that repeats it.

@@ -61,12 +61,14 @@ def _rows(contents: io.Contents, own: tuple[Column, ...]) -> tuple[dict[str, Any
             raise ValueError(f"{name!r} has not one value for every gamma")
         if column.dtype.kind == "O" and not _may_be_text(name, own):
             raise ValueError(f"{name!r} is text where numbers should be")
+    # NaN is what rows without a column have there; a column of nothing else is in some row.
+    unknown = {k for k, v in columns.items() if v.dtype.kind == "f" and np.isnan(v).all()}
     rows = []
     for i, gamma in enumerate(gammas):
         row: dict[str, Any] = {"gamma": float(gamma)}
         for name, column in columns.items():
             value = column[i : i + 1].tolist()[0]
-            if not (isinstance(value, float) and np.isnan(value)):
+            if name in unknown or not (isinstance(value, float) and np.isnan(value)):
                 row[name] = value
         rows.append(row)
     return tuple(rows)

@@ -52,6 +52,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         kl.BEYOND_SUMS,
         attacker.ATTACK_TOO_WEAK,
         kl.RARE_EXAMPLES,
+        kl.UNSEEN_EXAMPLES,
         kl.SKEWED_DATASETS,
         attacker.RENYI_LOWER_BOUND,
         risks.DOMINANT_DATASET,

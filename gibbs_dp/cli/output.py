@@ -8,8 +8,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -236,7 +236,31 @@ class HasPage(Protocol):
 def prepare_page(parsed: argparse.Namespace) -> None:
     """Prove that the page of ``--html`` can be written, before any work is done or charged."""
     if parsed.html is not None:
+        others = {k: v for k, v in vars(parsed).items() if k != "html" and isinstance(v, str)}
+        refuse_input(parsed.html, "--html", others.values())
         prepare_file(parsed.html, "--html")
+
+
+def refuse_input(name: str, flag: str, inputs: Iterable[str | None]) -> None:
+    """Refuse to write over a file that is read."""
+    for read in inputs:
+        with suppress(OSError):
+            if read is not None and Path(name).samefile(read):
+                raise UsageError(f"{flag}: {name!r} is what is read; name another file.")
+
+
+@contextmanager
+def writing(name: str, flag: str) -> Iterator[Path]:
+    """Give the file beside the one that an option names, which it replaces when it is whole."""
+    from gibbs_dp import io
+
+    try:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        with io.atomic_write(Path(name)) as temporary:
+            yield temporary
+    except OSError as error:
+        told = "give a file in a folder that you may write to"
+        raise _unwritable(flag, name, error, told) from error
 
 
 def prepare_file(name: str, flag: str) -> None:

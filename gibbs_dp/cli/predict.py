@@ -37,6 +37,8 @@ def run(arguments: Sequence[str]) -> None:
     parsed = parse("predict", SUMMARY, rest, GROUPS, usage=USAGE)
     model_path, table_path = _files(words)
     target = None if parsed.out is None else Path(parsed.out)
+    if target is not None:
+        output.refuse_input(parsed.out, "--out", words)
     if target is not None and target.suffix.lower() not in ENDINGS:
         raise UsageError(f"--out: let the name of {parsed.out!r} end in .csv or .parquet.")
     if target is not None and target.is_dir():
@@ -55,10 +57,7 @@ def run(arguments: Sequence[str]) -> None:
         output.log(told, parsed.quiet)
     found.index.name = "row"
     if target is not None:
-        from gibbs_dp import io
-
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with io.atomic_write(target) as temporary:
+        with output.writing(parsed.out, "--out") as temporary:
             if target.suffix.lower() == ".csv":
                 found.to_csv(temporary)
             else:

@@ -48,6 +48,7 @@ EXPORT = {
     ),
     "output": LOG,
 }
+TO = {".csv": "csv", ".json": "json", ".jsonl": "json", ".tex": "latex", ".xlsx": "xlsx"}
 EXPLORE = {
     "output": (
         Option("out", "str", "the page, one file (.html)", "explore.html", metavar="FILE"),
@@ -137,12 +138,18 @@ def run_export(arguments: Sequence[str]) -> None:
     summary = "A saved result for a paper, a spreadsheet or a program."
     parsed, (path,) = _parse("export", EXPORT, arguments, summary, most=1)
     kind = kind_of_file(path)
+    named = None if parsed.out is None else TO.get(Path(parsed.out).suffix.lower())
+    parsed.to = parsed.to or named
     if parsed.to is None:
         raise UsageError("--to: say for what: csv, json, latex or xlsx.")
     if "export" not in VERBS[kind][1] or (parsed.to in ("latex", "xlsx") and kind != "report"):
         raise UsageError(f"--to: {path!r} is {VERBS[kind][0]}, which there is no {parsed.to} of.")
-    if parsed.out is not None and Path(parsed.out).is_dir():
-        raise UsageError(f"--out: {parsed.out!r} is a folder; name a file in it.")
+    if parsed.out is not None:
+        if Path(parsed.out).is_dir():
+            raise UsageError(f"--out: {parsed.out!r} is a folder; name a file in it.")
+        output.refuse_input(parsed.out, "--out", [path])
+        if named not in (None, parsed.to) or Path(parsed.out).suffix.lower() == ".nc":
+            raise UsageError(f"--out: {parsed.out!r} is no name of {parsed.to}; give another.")
     found = _load(path, kind)
     if parsed.to == "xlsx":
         target = Path(parsed.out or f"{Path(path).stem}.xlsx")
@@ -157,13 +164,9 @@ def run_export(arguments: Sequence[str]) -> None:
     if parsed.out is None:
         output.emit(text)
         return
-    from gibbs_dp import io
-
-    target = Path(parsed.out)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with io.atomic_write(target) as temporary:
+    with output.writing(parsed.out, "--out") as temporary:
         temporary.write_text(text + "\n", "utf-8")
-    output.tell_saved([target], is_json=False, quiet=parsed.quiet)
+    output.tell_saved([Path(parsed.out)], is_json=False, quiet=parsed.quiet)
 
 
 def run_explore(arguments: Sequence[str]) -> None:

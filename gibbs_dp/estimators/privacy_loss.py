@@ -241,8 +241,9 @@ class LossTails(NamedTuple):
     excess: Float[Any, "*b bins"]
     auc: Float[Any, "*b"]  # area under the ROC of each pair, a mean over pairs
     renyi: Float[Any, "*b orders"]  # ``D_a(p || p')`` of :data:`ORDERS`, a mean over pairs, nats
-    # Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders: a mean over pairs, that
-    # count by their divergence where they are of one posterior.
+    # Largest share of one draw in ``E_p e^((a - 1) L)``, of these orders, or share of that mean in
+    # points of a sum beyond which there may be more: a mean over pairs, that count by their
+    # divergence where they are of one posterior.
     weight: Float[Any, "*b orders"]
     # How slowly ``P_p(L > t)`` falls: what losses beyond a point in their upper tail exceed it by,
     # on average, in nats; the largest of the pairs. One over the rate of an exponential tail, whose
@@ -352,7 +353,8 @@ def one_sided_loss(
     )
 
     auc = _auc_of_pairs(whole, parts, left, is_exact=shape[0] == 1)
-    renyi, largest = _renyi(flat, level, share)
+    is_sum = shape[0] == 1
+    renyi, largest = _renyi(flat, level, share, is_sum)
     correction = [
         left.whole * jnp.mean(of_few) + matmul(left.parts, jnp.mean(of_parts, axis=-1))
         for of_few, of_parts in zip(
@@ -365,7 +367,7 @@ def one_sided_loss(
     # Pairs count by their divergence: means are made of few pairs where data are skewed.
     part = jnp.maximum(jnp.stack(renyi), jnp.finfo(level.dtype).tiny)
     heavy = jnp.sum((part / jnp.sum(part, axis=1, keepdims=True)) * largest, axis=1)
-    tail = jnp.max(mean_excess(flat, share)) if shape[0] > 1 else jnp.zeros_like(auc)
+    tail = jnp.zeros_like(auc) if is_sum else jnp.max(mean_excess(flat, share))
     return LossTails(above, excess, auc, num_releases * means, heavy, tail)
 
 
@@ -428,8 +430,9 @@ def _renyi(
     delta: Float[Array, "pairs draws"],
     level: Float[Array, "*lead pairs"],
     share: Float[Array, "*lead #pairs draws"] | Float[Array, " draws"],
+    is_sum: bool = False,
 ) -> tuple[list[Float[Array, "*lead pairs"]], Float[Array, "orders *lead pairs"]]:
-    """``D_a(p || p') = log E_p e^((a-1) L) / (a-1)``, and the largest share of a draw in that."""
+    """``D_a(p || p') = log E_p e^((a-1) L) / (a-1)``, and what it hangs on: see `LossTails`."""
     found, largest = [], []
     for a in ORDERS:
         power = (a - 1.0) * delta
@@ -437,8 +440,26 @@ def _renyi(
         near = jnp.log1p(bounded(jnp.sum(share * less_one, axis=-1)))
         total = jnp.where(is_near, near, jax.nn.logsumexp(power, axis=-1, b=share))
         found.append(total / (a - 1.0) + level)
-        largest.append(jnp.max(share * jnp.exp(power - total[..., None]), axis=-1))
+        part = share * jnp.exp(power - total[..., None])
+        largest.append(_at_ends(part, share) if is_sum else jnp.max(part, axis=-1))
     return found, jnp.stack(largest)
+
+
+# Points of a sum at either end, and weights over the least normal number, up to which another point
+# might have been one of those that count. Share of one point from which on its neighbours, between
+# which are others, have none.
+ENDS, LEAST_WEIGHT, ALONE = 2, 1e4, 0.99
+
+
+def _at_ends(
+    part: Float[Array, "pairs points"], share: Float[Array, " points"]
+) -> Float[Array, " pairs"]:
+    """Share of a mean in points where a sum ends; all of it where there is only one."""
+    place = np.arange(share.size)
+    is_last = np.minimum(place, place[::-1]) < ENDS
+    is_end = is_last | (share < LEAST_WEIGHT * jnp.finfo(share.dtype).tiny)
+    is_alone = jnp.max(part, axis=-1) > ALONE
+    return jnp.where(is_alone, 1.0, jnp.sum(jnp.where(is_end, part, 0.0), axis=-1))
 
 
 # Exponents up to which means of exponentials are held against 1, so that a divergence far below

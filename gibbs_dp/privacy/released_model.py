@@ -70,6 +70,17 @@ class Shortening:
         bound = self.norm * (1 - MARGIN) / np.where(unit > 0, unit, 1.0)  # of the largest entry
         return np.where(largest > bound, (moved / safe) * bound, moved)
 
+    @property
+    def rule(self) -> str:
+        """What is done to features after the rules of their columns, in words."""
+        if np.isinf(self.low).any():
+            return f"features are shortened to a norm of {self.norm:.6g} first"
+        return (
+            "features whose distance from the middle of their ranges, in units of a fifth of each "
+            f"range and half of an indicator's, is above {self.norm:.6g} are moved towards the "
+            "middle to it first"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON, None for an infinite bound."""
         found: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Shortening)}
@@ -218,8 +229,9 @@ class ReleasedModel:
         Returns
         -------
         pandas.DataFrame
-            A line a row: ``prediction``, the more probable class or a number, averaged over the
-            draws; for classes also ``probability``, of the class that is 1.
+            A line a row, with a pandas frame's own index, else 1, 2, ...: ``prediction``, the more
+            probable class or a number, averaged over the draws; for classes also ``probability``,
+            of the class that is 1.
 
         Raises
         ------
@@ -235,8 +247,8 @@ class ReleasedModel:
         >>> import pandas as pd
         >>> print(model.predict(pd.DataFrame({"age": [20, 80]})).round(3))
           prediction  probability
-        1         no        0.231
-        2        yes        0.769
+        0         no        0.231
+        1        yes        0.769
         """
         import pandas as pd  # slow to import
 
@@ -252,7 +264,7 @@ class ReleasedModel:
         else:
             records = _of_frame(open_table(data, how), columns, decimal)
         x = self.score(_encoded(columns, records, how.numbers))
-        index = pd.RangeIndex(1, x.shape[1] + 1)
+        index = data.index if isinstance(data, pd.DataFrame) else pd.RangeIndex(1, x.shape[1] + 1)
         if (classes := self.classes) is None:
             found = x.mean(axis=0)
             if self.shortening is not None:

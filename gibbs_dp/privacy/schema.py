@@ -62,6 +62,14 @@ class Schema:
         object.__setattr__(self, "features", dict(self.features))
         if not self.features:
             raise ValueError("features: there are none; declare at least one column.")
+        declared: list[tuple[str, str, Any]] = [("features", *c) for c in self.features.items()]
+        declared += [("label", str(self.target), self.label)] * (self.label is not None)
+        for argument, name, column in declared:
+            if not isinstance(column, Column):
+                raise ValueError(
+                    f"{argument}: declare {name!r} by a column such as Range(0, 100) or "
+                    f'Levels(["no", "yes"]), got {type(column).__name__}.'
+                )
         if (self.target is None) != (self.label is None):
             raise ValueError("label: give it together with target, the column that it declares.")
         if self.target in self.features:

@@ -142,6 +142,11 @@ def read_table(
     ([[1.0, 0.5, 1.0], [0.0, 0.0, 0.0]], [0.0, 0.0])
     >>> folder.cleanup()
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(
+            f"path: give the name of a CSV file, got {type(path).__name__}; of a table in memory, "
+            "give gibbs_dp.release arrays of numbers."
+        )
     decimal_mark(decimal)
     marks = None if sep is None else (separator(sep, decimal).encode(),)
     to_utf_8 = transcoder(byte_encoding(encoding))
@@ -229,8 +234,8 @@ def check_kind(path: Path) -> None:
         raise ValueError(f"data: {os.fspath(path)!r} is a folder; name a CSV file in it.")
     if path.suffix.lower() in OTHER_KINDS:
         raise ValueError(
-            f"data: a release reads plain CSV or TSV, line by line, and no {path.suffix} file; "
-            "write the table as CSV."
+            f"data: a private table is plain CSV or TSV, read line by line, and no {path.suffix} "
+            "file; write it as CSV."
         )
     refuse_other_formats(path)
 

@@ -69,6 +69,8 @@ class TailBound(NamedTuple):
 CROSSING_Z = 3.0
 IDENTITY_Z = 4.0
 NORMALIZER_Z = 4.0
+# Nats below which numbers are rounding, whatever their errors.
+ROUNDED_NATS = 1e-9
 # Of the information: between sums over a line, whose own errors are as small as rounding.
 NEGLIGIBLE_GAP = 1e-3
 CEILING_NATS = 1.0
@@ -264,7 +266,7 @@ def _warnings(
 ) -> list[Warned]:
     out = []
     most = students(CROSSING_Z, min(lower.num_datasets, upper.num_datasets))
-    if lower.value - upper.value > most * math.hypot(lower.se, upper.se):
+    if lower.value - upper.value > most * math.hypot(lower.se, upper.se) + ROUNDED_NATS:
         out.append(BOUNDS_CROSS(lower=lower.value, upper=upper.value))
     ceiling = math.log(lower.num_datasets)
     if lower.value > ceiling - CEILING_NATS:
@@ -274,7 +276,7 @@ def _warnings(
     if symmetrized is not None:
         error = math.hypot(total.se, symmetrized.se)
         most = students(IDENTITY_Z, min(total.num_datasets, symmetrized.num_datasets))
-        if abs(total.value - symmetrized.value) > most * error + 1e-9:
+        if abs(total.value - symmetrized.value) > most * error + ROUNDED_NATS:
             gaps = {"pairs": total.value, "pairs_se": total.se}
             gaps |= {"replaced": symmetrized.value, "replaced_se": symmetrized.se}
             out.append(IDENTITY_BROKEN(**gaps))

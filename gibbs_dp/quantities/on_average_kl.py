@@ -96,6 +96,15 @@ ROUTES_DISAGREE = Caution(
     "the two-sided estimator; check that the loss is a function of its arguments alone.",
     verdict=REFUSE,
 )
+UNSEEN_EXAMPLES = Caution(
+    "unseen-examples",
+    "replacing an example changes the losses by no more than their rounding: on_average_kl is 0 as "
+    "far as they can tell; check that the loss uses its examples.",
+    "Every dataset has the same posterior: the loss, or the model behind it, is a constant in the "
+    "examples where the posterior lies.",
+    "Look at what the loss returns for two different examples. If they are to weigh so little, all "
+    "is well.",
+)
 SKEWED_DATASETS = Caution(
     "skewed-datasets",
     "the datasets' KLs are skewed, and 1.96 standard errors of on_average_kl cover less than 95%: "
@@ -133,6 +142,7 @@ class KLRow(NamedTuple):
     ghost_se: float
     apart_se: float = math.nan
     most_apart: float = DISAGREEMENT_Z  # standard errors
+    rounding: float = 0.0  # of the second route, nats
 
     @classmethod
     def of(cls, row: Row) -> KLRow:
@@ -155,6 +165,8 @@ def kl_warnings(
     row: KLRow, estimator: str, tails: Unreached | None = None, is_heavy: bool = False
 ) -> list[Warned]:
     """Say where tails are heavy, routes disagree, or datasets are skewed."""
+    if max(abs(row.low), abs(row.high)) < row.rounding**2:  # a KL is the square of a change
+        return [UNSEEN_EXAMPLES()]
     found = []
     if tails is not None and is_heavy:
         found.append(HEAVY_TAILS(shift=tails.shift, lost=tails.lost))
@@ -163,7 +175,7 @@ def kl_warnings(
             RARE_EXAMPLES(share=tails.lost, holding=tails.num_holding, total=tails.num_datasets)
         )
     # Over the same datasets, whose examples move both routes: their errors are not independent.
-    if abs(row.value - row.ghost) > row.most_apart * row.apart_se:
+    if abs(row.value - row.ghost) > row.most_apart * row.apart_se + row.rounding:
         z, why = abs(row.value - row.ghost) / row.apart_se, _why(row, estimator)
         found.append(ROUTES_DISAGREE(value=row.value, ghost=row.ghost, z=z, why=why))
     reach = max(row.value - row.low, row.high - row.value)
@@ -403,8 +415,12 @@ class OnAverageKL(LeadingQuantity):
         ghost = result.only_believed(_BY_NAME[Ghost.name].value_of(all_values.ghost))
         found = mean_interval(values[np.isfinite(values)])
         gap, most = routes_apart(values, ghost)
+        # Losses are this size, and numbers of their type know so much of it.
+        risk = max(abs(row.get(f"{of}_risk", 0.0)) for of in ("empirical", "population"))
+        digits = float(np.finfo(np.asarray(all_values.ghost.value).dtype).eps)
+        rounding = digits * result.gamma * settings.group_size * risk
         seen = KLRow.of(row)._replace(
-            low=found.low, high=found.high, apart_se=gap.se, most_apart=most
+            low=found.low, high=found.high, apart_se=gap.se, most_apart=most, rounding=rounding
         )
         # A KL is at least 0. Where the estimate is not, its interval stays around it.
         low = max(found.low, 0.0) if seen.value > 0 else found.low

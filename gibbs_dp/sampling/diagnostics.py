@@ -81,7 +81,8 @@ def pool(values: Spread, num_chains: int, num_samples: int) -> Pooled:
     # A chain's mean of independent draws has variance within / num_samples.
     ratio = num_samples * mean_between / (mean_within + tiny)
     ess = num_chains * num_samples / np.maximum(ratio, tiny)
-    cells = between / (within + tiny)
+    with np.errstate(over="ignore"):  # of chains that never moved
+        cells = between / (within + tiny)
     cells *= (num_samples / np.maximum(ratio, tiny)).astype(cells.dtype)
     cut = special.fdtri(num_chains - 1, num_chains * (num_samples - 1), 0.99)
     drift = np.asarray(values.drift, np.float64)

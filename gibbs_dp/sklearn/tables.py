@@ -63,7 +63,7 @@ def release_by_rule(
         coef, base = model.scaling_.coefficients(theta)
         draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
     assert model.charge_ is not None
-    told = f"{model.told_}; {_shortened(model.scaling_)}"
+    told = f"{model.told_}; {model.scaling_.rule}"
     return Release(np.stack(draws), model.guarantee_, model.charge_), told, model.scaling_
 
 
@@ -88,13 +88,3 @@ def _ends(column: Column) -> tuple[float, float]:
     if isinstance(column, Levels | Positive):
         return 0.5 - 0.5 * HALF_RANGE, 0.5 + 0.5 * HALF_RANGE
     return column.label_range if isinstance(column, Number) else (0.0, 1.0)
-
-
-def _shortened(scaling: Shortening) -> str:
-    if np.isinf(scaling.low).any():
-        return f"features are shortened to a norm of {scaling.norm:.6g} first"
-    return (
-        "features whose distance from the middle of their ranges, in units of a fifth of each "
-        f"range and half of an indicator's, is above {scaling.norm:.6g} are moved towards the "
-        "middle to it first"
-    )

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import flat
 import jax
@@ -66,18 +67,41 @@ def wave(theta, z):
     return jnp.sin(5.0 * theta + 3.0 * z)
 
 
-@pytest.mark.parametrize("key", [330, 414])
-def test_ten_datasets_of_few_values_are_called_few_and_not_wrong(key):
-    """The routes' gaps of ten are nearly equal here: 8 and 10 of their errors from each other."""
+def test_a_loss_that_does_not_see_its_examples_is_no_alarm():
+    """Its KL is 0, and what is left of the risks' difference is rounding, with tiny errors."""
+    posterior = gdp.GibbsPosterior(
+        lambda theta, z: jnp.log(theta[0]) + 0.0 * z[0], gdp.Flat(gdp.supports.box(3.0, 10.0, 1))
+    )
+    report = gdp.audit(posterior, gaussian_examples(1), 60, [1.0], num_datasets=32, progress=False)
+    (warning,) = report.warnings
+    assert warning.endswith("[unseen-examples]")
+    assert report.verdicts == ("look",)
+    assert abs(report["generalization_error"][0]) < 1e-6
+
+
+@pytest.mark.parametrize("size", [0.5, 2.0])
+def test_routes_are_apart_beyond_the_rounding_of_their_losses(size):
+    row = KLRow(0.1, 1e-9, 0.1, 0.1, 0.1 + size * 1e-6, 1e-9, apart_se=1e-9, rounding=1e-6)
+    assert len(kl_warnings(row, "one-sided")) == (size > 1)
+
+
+@cache
+def waves():
+    """Posterior and population, the same for every key."""
     values = jnp.array([-1.0, -0.3, 0.2, 0.9, 2.0])
     log_share = jnp.log(jnp.array([0.2, 0.25, 0.25, 0.2, 0.1]))
 
     def examples(key, n):
         return values[jax.random.categorical(key, log_share, shape=(n,))]
 
+    return gdp.GibbsPosterior(wave, gdp.Flat(gdp.supports.box(-3.0, 3.0, ()))), examples
+
+
+@pytest.mark.parametrize("key", [330, 414])
+def test_ten_datasets_of_few_values_are_called_few_and_not_wrong(key):
+    """The routes' gaps of ten are nearly equal here: 8 and 10 of their errors from each other."""
     report = gdp.audit(
-        gdp.GibbsPosterior(wave, gdp.Flat(gdp.supports.box(-3.0, 3.0, ()))),
-        examples,
+        *waves(),
         n=3,
         gammas=[1.0],
         num_datasets=10,

@@ -46,6 +46,15 @@ def test_saved_and_loaded_report_is_the_same(report, tmp_path):
     assert list(tmp_path.iterdir()) == [path]  # no temporary file is left
 
 
+def test_a_column_that_no_row_knows_is_kept(tmp_path):
+    rows = [row | {"on_average_renyi_8_se": np.nan} for row in ROWS]
+    report = gdp.Report(tuple(rows), {"loss": "squared", "n": 10})
+    report.save(tmp_path / "audit.nc")
+    again = gdp.load_report(tmp_path / "audit.nc")
+    assert again.columns == report.columns
+    assert np.isnan(again["on_average_renyi_8_se"]).all()
+
+
 def test_a_full_disk_keeps_the_old_file(report, tmp_path, monkeypatch):
     path = tmp_path / "audit.nc"
     report.save(path)

@@ -95,6 +95,14 @@ CALLS = {
     "sep: give a text, got 5": lambda: table(sep=5),
     "encoding: give a text, got None": lambda: table(encoding=None),
     "date: give the day of 'when' as a text": lambda: table(date={"when": 20100101}),
+    "features: declare 'age' by a column such as": lambda: gdp.privacy.Schema({"age": (0, 100)}),
+    "label: declare 'ill' by a column such as": lambda: gdp.privacy.Schema(
+        {"age": gdp.privacy.Range(0, 100)}, "ill", ["no", "yes"]
+    ),
+    "path: give the name of a CSV file, got DataFrame": lambda: gdp.privacy.read_table(
+        pd.DataFrame(X), gdp.privacy.Schema({"age": gdp.privacy.Range(0, 100)})
+    ),
+    "eps must be positive, and one number": lambda: gdp.papers.capacity.laplace_linear_kl(X[:2]),
     "classes: declare two or more": lambda: GibbsClassifier(bounds=(0, 1), classes=5).fit(X, X > 0),
 }
 

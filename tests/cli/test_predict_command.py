@@ -112,6 +112,27 @@ def test_what_is_saved_is_what_is_printed(run, here):
     assert "gibbs-dp predict release.json TABLE" in run("release.json").out
 
 
+def test_a_table_is_not_written_over(run, here):
+    before = (here / "new.parquet").read_bytes()
+    for out in ("new.parquet", "./new.parquet"):
+        ran = run("predict", "release.json", "new.parquet", "--out", out)
+        assert (ran.status, ran.error) == (2, f"--out: {out!r} is what is read; name another file.")
+    ran = run("predict", "release.json", "new.parquet", "--out", "/dev/null/p.csv")
+    assert ran.status == 2
+    assert ran.error.startswith("--out: cannot write '/dev/null/p.csv'")
+    assert (here / "new.parquet").read_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore:.*lie beyond")
+def test_a_frame_keeps_its_index(here):
+    model = gdp.privacy.load_released_model("release.json")
+    frame = NEW.set_axis(["c", "a", "b"])
+    found = model.predict(frame)
+    assert list(found.index) == ["c", "a", "b"]
+    assert list(model.predict(NEW).index) == [0, 1, 2]
+    assert list(found["probability"]) == list(model.predict(NEW)["probability"])
+
+
 @pytest.fixture
 def estimators(monkeypatch):
     """The estimators that a release by the rule fits."""
@@ -155,6 +176,11 @@ def test_predictions_are_the_estimators(run, here, estimators, case):
         *("--num-draws", 2, "--accept", "exact-draw", "float-arithmetic", "--out", "."),
     )
     assert ran.status == 0, ran.err
+    # What the numbers need after the rules of their columns stands behind these.
+    moved = "shortened to a norm" if case == "of a norm" else "moved towards the middle to it"
+    assert ran.out.index("  then features") > ran.out.index("  age ")
+    assert moved in ran.out.partition("  then features")[2].partition("\n")[0]
+    assert moved in json.loads((here / "release.json").read_text())["then"]
     (model,) = estimators
     saved = gdp.privacy.load_released_model("release.json")
     schema = Schema(saved.schema.features, x_bound=saved.schema.x_bound)

@@ -87,6 +87,8 @@ def test_exports_hold_every_column_or_the_summary_of_a_paper(run, here):
     assert told == report.to_json_rows()
     assert run("export", "audit.nc", "--to", "latex").out == report.to_latex() + "\n"
     assert "draws" in run("export", "draws.nc", "--to", "latex").error
+    assert run("export", "audit.nc", "--out", "b.csv").out == "saved b.csv\n"  # as its name says
+    assert (here / "b.csv").read_bytes() == (here / "new" / "a.csv").read_bytes()
 
 
 def test_a_file_alone_says_what_may_be_done_with_it(run, here):
@@ -104,16 +106,29 @@ WRONG = {
     ("plot", "draws.nc"): "plot: 'draws.nc' is draws of a posterior, of which there is no picture.",
     ("compare", "audit.nc"): "compare: one report is named; give at least 2.",
     ("export", "audit.nc"): "--to: say for what: csv, json, latex or xlsx.",
-    ("export", "audit.nc", "--to", "xlsx", "--out", "a.csv"): "path: 'a.csv' is no name of a sheet",
+    ("export", "audit.nc", "--to", "xlsx", "--out", "a.csv"): "--out: 'a.csv' is no name of xlsx",
+    ("export", "audit.nc", "--to", "csv", "--out", "audit.nc"): "--out: 'audit.nc' is what is read",
+    (
+        "export",
+        "audit.nc",
+        "--to",
+        "csv",
+        "--out",
+        "other.nc",
+    ): "--out: 'other.nc' is no name of csv",
+    ("export", "audit.nc", "--to", "csv", "--out", "a.tex"): "--out: 'a.tex' is no name of csv",
+    ("export", "audit.nc", "--to", "csv", "--out", "/dev/null/a.csv"): "--out: cannot write",
     ("help", "advantag"): "help: there is nothing about 'advantag'; did you mean 'advantage'?",
 }
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_mistakes_are_named(run, here, words):
+    before = (here / "audit.nc").read_bytes()
     ran = run(*words)
     assert ran.status == 2
     assert ran.error.startswith(WRONG[words])
+    assert (here / "audit.nc").read_bytes() == before
 
 
 def test_every_column_warning_and_word_is_explained(run):

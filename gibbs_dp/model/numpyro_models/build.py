@@ -394,7 +394,9 @@ def _observed_axes(found: Found, axes: dict[str, int | None]) -> dict[tuple[int,
 
 
 def _check_observed(names: Sequence[str], found: Found) -> None:
-    seen = ", ".join(found.observed) or "none"
+    seen = ", ".join(found.observed)
+    if not seen:
+        raise ValueError("observed: the model has no observed site; give one obs=.")
     for name in names:
         if f"{name}_observed" in found.observed:
             raise ValueError(

@@ -37,8 +37,9 @@ def shift_vector(shift: ArrayLike | float) -> Float[np.ndarray, " d"]:
 
 def inverse_scale(eps: float) -> float:
     """Return the inverse scale of noise; infinity is no noise."""
-    if not eps > 0:
-        raise ValueError(f"eps must be positive, got {eps}; pass a value above 0.")
+    if np.ndim(eps) or not eps > 0:
+        got = "several" if np.ndim(eps) else eps
+        raise ValueError(f"eps must be positive, and one number, got {got}; pass a value above 0.")
     return float(eps)
 
 

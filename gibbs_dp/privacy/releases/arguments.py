@@ -334,7 +334,10 @@ def check_shapes(data: PyTree) -> int:
     for leaf in jax.tree.leaves(data):
         kind = getattr(getattr(leaf, "dtype", None), "kind", "")
         if kind not in "fiub" or not kind:
-            raise ValueError("data: give arrays of numbers; encode text and tables first.")
+            raise ValueError(
+                "data: give arrays of numbers, as frame.to_numpy() or numpy.asarray(rows); encode "
+                "text first, or read a file with gibbs_dp.privacy.read_table."
+            )
     return num_rows(data)
 
 
