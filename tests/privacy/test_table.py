@@ -290,9 +290,7 @@ def test_files_that_are_no_plain_text_are_refused_by_name(tmp_path):
         read_table(tmp_path, SCHEMA)
     for name in ("t.parquet", "t.csv.gz", "t.XLSX"):
         (tmp_path / name).write_bytes(HEADER)
-        with pytest.raises(
-            ValueError, match=r"plain CSV or TSV, read line by line, and no \.\w+ file"
-        ):
+        with pytest.raises(ValueError, match=r"CSV or TSV, read line by line, and no \.\w+ file"):
             read_table(tmp_path / name, SCHEMA)
     (tmp_path / "t.csv").write_bytes(HEADER)
     with pytest.raises(ValueError, match=r"^decimal: give '.' or ',', got ';'\.$"):
