@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from gibbs_dp._jaxlib.compile import return_memory
 from gibbs_dp._jaxlib.devices import on_device
@@ -152,10 +153,18 @@ def run_sweep(
     ``workers`` run the blocks, threads of this process by default. A sweep that ``is_tentative``
     stops where pilots or datasets show that another sampler is needed.
     """
-    # OpenBLAS's threads spin for 50 ms after every call of NumPy or SciPy that they shared, as a
-    # search for one parameter is: on cores that are to sample.
-    with threadpool_limits(1, user_api="blas"):
+    with _blas().limit(limits=1, user_api="blas"):
         return _swept(settings, progress, archive, workers or Threads(), is_tentative)
+
+
+@cache
+def _blas() -> Any:
+    """Find NumPy's and SciPy's linear algebra, which takes a millisecond.
+
+    OpenBLAS's threads spin for 50 ms after every call that they shared, as a search for one
+    parameter is: on cores that are to sample.
+    """
+    return ThreadpoolController()
 
 
 def _swept(

@@ -138,7 +138,7 @@ RENYI_LOWER_BOUND = Caution(
 # Mean share of one draw in the mean of e^((a-1) L) above which that mean is too small: measured on
 # Gaussians, where the divergence is then 2% off or more.
 HEAVY_SHARE = 0.1
-# And share of it where sums end; of Gaussian means the divergence is then 2% off or more.
+# And share of it where sums end; of Gaussian means the divergence is then 0.2% off or more.
 AT_ENDS = 0.05
 # How much farther an interval for the mean over datasets reaches up than down, above which the
 # pairs that most of the mean comes from may be missing. Of 512 audits of 128 datasets of lognormal

@@ -415,10 +415,11 @@ class OnAverageKL(LeadingQuantity):
         ghost = result.only_believed(_BY_NAME[Ghost.name].value_of(all_values.ghost))
         found = mean_interval(values[np.isfinite(values)])
         gap, most = routes_apart(values, ghost)
-        # Losses are this size, and numbers of their type know so much of it.
-        risk = max(abs(row.get(f"{of}_risk", 0.0)) for of in ("empirical", "population"))
+        # Losses are this size, where it is known, and numbers of their type know so much of it.
+        risk = abs(row.get("empirical_risk", 0.0))
         digits = float(np.finfo(np.asarray(all_values.ghost.value).dtype).eps)
         rounding = digits * result.gamma * settings.group_size * risk
+        rounding = rounding if math.isfinite(rounding) else 0.0
         seen = KLRow.of(row)._replace(
             low=found.low, high=found.high, apart_se=gap.se, most_apart=most, rounding=rounding
         )
