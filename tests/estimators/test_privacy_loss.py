@@ -101,6 +101,19 @@ def test_divergences_far_below_the_rounding_of_one(mu):
         assert (se < 0.05).all()
 
 
+@pytest.mark.parametrize(("shift", "is_there"), [(0.5, True), (2.5, False)])
+def test_sums_tell_what_lies_where_they_have_no_weights(shift, is_there):
+    """Of shifted Gaussians ``D_8 = 4 shift^2``; its law lies at 7 shifts, and weights end at 13."""
+    x = jnp.linspace(-20.0, 20.0, 801)
+    weight = jax.nn.softmax(-0.5 * x**2)
+    assert float(weight[0]) == 0.0
+    found = one_sided_loss((shift * x)[None, None], weight[None])
+    assert (abs(float(found.renyi[1]) / (4 * shift**2) - 1) < 1e-4) == is_there
+    assert (float(found.weight[1]) < 0.01) == is_there
+    assert found.weight[0] < 0.01
+    np.testing.assert_allclose(found.renyi[0], shift**2, rtol=1e-4)
+
+
 def test_points_of_a_sum_without_weight_change_no_divergence():
     """However far out they are: in NumPy, of the points that have weight."""
     delta = np.concatenate([np.linspace(-0.5, 0.5, 30), [-60.0, 60.0]]).astype(np.float32)
