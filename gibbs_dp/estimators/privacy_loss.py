@@ -440,7 +440,8 @@ def _renyi(
         near = jnp.log1p(bounded(jnp.sum(share * less_one, axis=-1)))
         total = jnp.where(is_near, near, jax.nn.logsumexp(power, axis=-1, b=share))
         found.append(total / (a - 1.0) + level)
-        part = share * jnp.exp(power - total[..., None])
+        # Where there is no weight, the exponential may overflow.
+        part = jnp.where(share > 0, share * jnp.exp(power - total[..., None]), 0.0)
         largest.append(_at_ends(part, share) if is_sum else jnp.max(part, axis=-1))
     return found, jnp.stack(largest)
 

@@ -109,7 +109,7 @@ def test_sums_tell_what_lies_where_they_have_no_weights(shift, is_there):
     assert float(weight[0]) == 0.0
     found = one_sided_loss((shift * x)[None, None], weight[None])
     assert (abs(float(found.renyi[1]) / (4 * shift**2) - 1) < 1e-4) == is_there
-    assert (float(found.weight[1]) < 0.01) == is_there
+    assert float(found.weight[1]) < 0.01 if is_there else float(found.weight[1]) > 0.05
     assert found.weight[0] < 0.01
     np.testing.assert_allclose(found.renyi[0], shift**2, rtol=1e-4)
 
