@@ -236,16 +236,16 @@ class HasPage(Protocol):
 def prepare_page(parsed: argparse.Namespace) -> None:
     """Prove that the page of ``--html`` can be written, before any work is done or charged."""
     if parsed.html is not None:
-        others = {k: v for k, v in vars(parsed).items() if k != "html" and isinstance(v, str)}
-        refuse_input(parsed.html, "--html", others.values())
+        others = (v for k, v in vars(parsed).items() if k != "html" and isinstance(v, str))
+        refuse_input(parsed.html, "--html", others)
         prepare_file(parsed.html, "--html")
 
 
-def refuse_input(name: str, flag: str, inputs: Iterable[str | None]) -> None:
+def refuse_input(name: str, flag: str, inputs: Iterable[str]) -> None:
     """Refuse to write over a file that is read."""
     for read in inputs:
         with suppress(OSError):
-            if read is not None and Path(name).samefile(read):
+            if Path(name).samefile(read):
                 raise UsageError(f"{flag}: {name!r} is what is read; name another file.")
 
 

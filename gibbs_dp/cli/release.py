@@ -344,7 +344,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         del facts["prediction"]  # only their author knows what the draws are
     model = {"model": told, "rules": schema.rules(), **facts}
     if how is not None:
-        model["then"] = how.rule.removesuffix(" first")
+        model["then"] = how.rule
     promise = {"kind": "guarantee", "charge": found.charge, **found.guarantee.to_dict()}
     path = None if folder is None else folder / SAVED
     failed: OSError | None = None
@@ -366,7 +366,7 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         for name, rule in schema.rules().items():
             output.emit(f"  {name:<{width}}  {rule}")
         if how is not None:
-            output.emit(f"  then {how.rule.removesuffix(' first')}")
+            output.emit(f"  then {how.rule}")
         output.show(found.guarantee.summary())
     if path is not None and failed is None:
         output.tell_saved([path], parsed.json, parsed.quiet)

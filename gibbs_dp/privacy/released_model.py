@@ -74,11 +74,11 @@ class Shortening:
     def rule(self) -> str:
         """What is done to features after the rules of their columns, in words."""
         if np.isinf(self.low).any():
-            return f"features are shortened to a norm of {self.norm:.6g} first"
+            return f"features are shortened to a norm of {self.norm:.6g}"
         return (
             "features whose distance from the middle of their ranges, in units of a fifth of each "
             f"range and half of an indicator's, is above {self.norm:.6g} are moved towards the "
-            "middle to it first"
+            "middle to it"
         )
 
     def to_dict(self) -> dict[str, Any]:

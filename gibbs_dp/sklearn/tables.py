@@ -63,7 +63,7 @@ def release_by_rule(
         coef, base = model.scaling_.coefficients(theta)
         draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
     assert model.charge_ is not None
-    told = f"{model.told_}; {model.scaling_.rule}"
+    told = f"{model.told_}; {model.scaling_.rule} first"
     return Release(np.stack(draws), model.guarantee_, model.charge_), told, model.scaling_
 
 
