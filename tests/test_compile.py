@@ -16,6 +16,7 @@ from xla_flags import FLAGS, quick_flags
 
 import gibbs_dp as gdp
 from gibbs_dp._jaxlib import compile as compiling
+from gibbs_dp._jaxlib import program_cache
 from gibbs_dp._jaxlib.compile import MAPS, make_room, share_taken
 from gibbs_dp._jaxlib.devices import key_of
 from gibbs_dp._jaxlib.precision import precision
@@ -73,6 +74,28 @@ def test_keys_of_seeds_are_those_of_jax_and_all_bits_count(dtype):
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux lists a process's mappings")
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_what_is_asked_for_its_shapes_is_not_traced_again_to_be_run(
+    has_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(program_cache, "folder", lambda: tmp_path if has_folder else None)
+    calls = []
+
+    def double(x, power):
+        calls.append(power)
+        return {"found": 2.0 * x**power, "is_positive": x > 0}
+
+    doubled = compiling.Program(double, ("power",), "cpu", is_quick=False)
+    x = jnp.arange(3.0)
+    shapes = doubled.shapes(x, 3)
+    assert {name: (a.shape, a.dtype) for name, a in shapes.items()} == {
+        "found": ((3,), x.dtype),
+        "is_positive": ((3,), bool),
+    }
+    assert doubled(x, 3)["found"].tolist() == [0.0, 2.0, 16.0]
+    assert calls == [3]
+
+
 def test_forgotten_programs_give_back_their_mappings():
     # Their functions live on here, as the library's do: what JAX compiled for them must not.
     command = [sys.executable, "-c", COUNT]

@@ -101,6 +101,13 @@ class Program:
 
         return flat, run
 
+    def shapes(self, *arguments: Any, kinds: Sequence[type] = ()) -> Any:
+        """Return shapes of what it finds; it is traced for them once, and not again to be run."""
+        leaves, found = self._kept(arguments, kinds)
+        if found is None:
+            return self.jitted.eval_shape(*arguments)
+        return found.put_together(found.call.eval_shape(*leaves))
+
     def _kept(
         self, arguments: tuple[Any, ...], kinds: Sequence[type]
     ) -> tuple[list[Any], _Kept | None]:

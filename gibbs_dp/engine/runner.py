@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 from gibbs_dp._cautions import Caution
-from gibbs_dp._jaxlib.compile import on_default_backend
+from gibbs_dp._jaxlib.compile import Program, on_default_backend
 from gibbs_dp._jaxlib.devices import (
     IN_FLIGHT,
     SHARE_OF_MEMORY,
@@ -173,9 +173,9 @@ class Runner:
     _room: Room = field(default_factory=Room)
     _is_rehearsed: bool = False
     _ready: set[Any] = field(default_factory=set)
+    _locks: dict[Any, threading.Lock] = field(default_factory=dict)
     _ahead: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     _placed: dict[Any, tuple[Sheet, Job, Any]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
     _ahead_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(
@@ -202,76 +202,98 @@ class Runner:
         return tuple(jax.tree.map(lambda a: np.asarray(a)[: job.wanted], b) for b in blocks)
 
     def _run_job(self, sheet: Sheet, job: Job, device: jax.Device, at_once: int) -> Block:
-        s = self.settings
-        population, roots, inputs = self._place(sheet, job, device)
+        s, is_far = self.settings, is_accelerator(device.platform)
+        placed = population, roots, inputs = self._place(sheet, job, device)
         arguments = population, roots, jax.device_put(job.numbers(job.wanted), device), inputs
         static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
         kinds, name = (values_kind(s.traced),), (job.plan, job.size, device, at_once)
-        if is_accelerator(device.platform):
-            found = self._compiled(name, device, static, arguments, kinds)(*arguments)
+        program = block_program(device.platform, not is_far and s.is_brief and not sheet.path)
+
+        def ahead() -> None:
+            found = program.shapes(*static, *arguments, kinds=kinds)
+            self._rehearse_kept(found.kept, job, device, at_once, placed)
+
+        if is_far:
+            found = self._compiled(name, device, program, (static, arguments, kinds), ahead)
+            found = found(*arguments)
         else:
-            program = block_program(device.platform, is_quick=s.is_brief and not sheet.path)
-            with self._compiling(name):
+            with self._compiling(name) as is_new:
+                if is_new:
+                    ahead()
                 found = program(*static, *arguments, kinds=kinds)
-        return self._kept(found, job, device, at_once, (population, roots, inputs))
+        if not any(job.keeps) or found.kept is None:
+            return found._replace(kept=None)
+        kept = self._kept(found.kept, job.keeps, job, device, at_once, placed)
+        return found._replace(kept=kept)
 
     def _compiled(
-        self, name: Any, device: jax.Device, static: Any, arguments: Any, kinds: Any
+        self, name: Any, device: jax.Device, program: Program, given: Any, ahead: Callable[[], None]
     ) -> Callable[..., Any]:
         """Compile an accelerator's program ahead, so that its memory is known before it runs."""
         if name not in self._ahead:
-            # Two threads that meet a new program must not both compile it; what is kept may be
-            # compiled beside.
+            # Two threads that meet a new program must not both compile it.
             with self._ahead_lock:
                 if name not in self._ahead:
+                    static, arguments, kinds = given
                     with self.on_compile():
-                        program = block_program(device.platform)
+                        ahead()
                         compiled, run = program.compiled(*static, *arguments, kinds=kinds)
                     check_memory(compiled, device)
                     self._ahead[name] = run
         return self._ahead[name]
 
-    def _kept(self, found: Block, job: Job, device: jax.Device, at_once: int, placed: Any) -> Block:
-        """Let quantities keep what they want of the first datasets; drop the draws of others.
-
-        Beside the first pilots, whose draws serve to compile it, the program is made ready.
-        """
-        if found.kept is None:
-            return found
-        s, left = self.settings, found.kept
+    def _kept(
+        self,
+        left: Any,
+        keeps: tuple[int, ...],
+        job: Job,
+        device: jax.Device,
+        at_once: int,
+        placed: Any,
+    ) -> Any:
+        """Let quantities keep what they want of the first datasets, from the draws ``left``."""
+        s, is_quick = self.settings, len(self.settings.gammas) < MANY_GAMMAS
         population, roots, inputs = placed
+        static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
+        program, kinds = keep_program(device.platform, is_quick), (kept_kind(s.traced),)
+        wanted = np.arange(job.size)[:, None] < np.array(keeps)
+        numbers, wanted = jax.device_put((job.numbers(max(keeps)), wanted), device)
+        given = population, roots, numbers, inputs, left, wanted
+        with self._compiling(("kept", job.plan, job.size, device, at_once)):
+            return program(*static, *given, kinds=kinds)
+
+    def _rehearse_kept(
+        self, shapes: Any, job: Job, device: jax.Device, at_once: int, placed: Any
+    ) -> None:
+        """Compile what keeps beside the block's program, on blank draws and for no dataset.
+
+        Whichever thread needs it first compiles it, this one or a worker that has a block.
+        """
+        if self._is_rehearsed or shapes is None:
+            return
+        self._is_rehearsed = True
+        s, keeps = self.settings, (0,) * len(self.settings.num_kept)
+
+        def work() -> Any:
+            left = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shapes)
+            return self._kept(jax.device_put(left, device), keeps, job, device, at_once, placed)
+
         is_quick = len(s.gammas) < MANY_GAMMAS
-        name = ("kept", job.plan, job.size, device, at_once)
-
-        def run(keeps: tuple[int, ...]) -> Any:
-            static = (s.posterior, s.sampler, job.plan, s.traced, at_once)
-            program, kinds = keep_program(device.platform, is_quick), (kept_kind(s.traced),)
-            wanted = np.arange(job.size)[:, None] < np.array(keeps)
-            numbers, wanted = jax.device_put((job.numbers(max(keeps)), wanted), device)
-            given = population, roots, numbers, inputs, left, wanted
-            with self._compiling(name):
-                return program(*static, *given, kinds=kinds)
-
-        if any(job.keeps):
-            return found._replace(kept=run(job.keeps))
-        if not self._is_rehearsed:
-            self._is_rehearsed = True
-            depends_on = *name, s.sampler, s.traced, is_quick
-            none = (0,) * len(s.num_kept)
-            background(lambda: run_once(lambda: run(none), s.posterior, s.population, *depends_on))
-        return found._replace(kept=None)
+        depends_on = "kept", job.plan, job.size, device, at_once, s.sampler, s.traced, is_quick
+        background(lambda: run_once(work, s.posterior, s.population, *depends_on))
 
     @contextmanager
-    def _compiling(self, name: Any) -> Iterator[None]:
+    def _compiling(self, name: Any) -> Iterator[bool]:
         """Let one thread alone compile a program and begin it, where it is new."""
         if name not in self._ready:
-            with self._lock:  # two threads that meet a new plan must not both compile it
+            # Two threads that meet a new plan must not both compile it.
+            with self._locks.setdefault(name, threading.Lock()):
                 if name not in self._ready:
                     with self.on_compile():
-                        yield
+                        yield True
                     self._ready.add(name)
                     return
-        yield
+        yield False
 
     def _place(self, sheet: Sheet, job: Job, device: jax.Device) -> Any:
         """Put what all blocks of a gamma, or path, share on the device once: many small arrays."""

@@ -1,5 +1,7 @@
 """The accelerators' way through a sweep: compiled for GPUs and TPUs here, run on a CPU."""
 
+import functools
+
 import flat
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from gibbs_dp._jaxlib.compile import Program, compiler_options
 from gibbs_dp._jaxlib.devices import compiled_for, is_accelerator, platform, target_platform
 from gibbs_dp._jaxlib.precision import total
 from gibbs_dp.engine import plan as sizes
+from gibbs_dp.engine import program as programs
 from gibbs_dp.engine import runner as runners
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.pilots import first_inputs
@@ -157,6 +160,28 @@ def test_exact_sums_and_added_datasets_too(far):
     settings = {"kernel": lattice, "num_information": 0, "rel_error": 0.03, "progress": False}
     settings |= {"num_datasets": 256, "block_size": 64}
     same(flat.audit(*ASKED, **settings), far(*ASKED, **settings))
+
+
+def test_what_is_kept_is_made_of_some_datasets_at_a_time(far, monkeypatch):
+    """However many are taken together, of a block of 32: what they keep is theirs."""
+    settings = SETTINGS | {"num_datasets": 32, "num_information": 32, "num_samples": 24}
+    alone, taken, over = flat.audit(*ASKED, **settings), [], programs._over_datasets
+
+    def counted(one, numbers, num_at_once, given):
+        taken.append(num_at_once)
+        return over(one, numbers, num_at_once, given)
+
+    monkeypatch.setattr(programs, "_over_datasets", counted)
+    monkeypatch.setattr(programs, "is_accelerator", lambda _: True)
+    monkeypatch.setattr(programs, "MOST_KEPT", 20)  # the last 20 overlap with the first
+    keep = functools.wraps(programs._keep)(lambda *given: programs._keep(*given))  # traced anew
+    fresh = Program(keep, programs.STATIC, platform(), is_quick=True)
+    monkeypatch.setattr(runners, "keep_program", lambda *_: fresh)
+    found = far(*ASKED, **settings)
+    assert taken == [20]
+    same(alone, found)
+    for name in ("on_average_tv", "on_average_renyi_2", "mutual_information_lower"):
+        assert found[name] == pytest.approx(alone[name], rel=1e-3), name
 
 
 @pytest.mark.trust

@@ -406,6 +406,7 @@ def test_ghost_rows_sample_one_pair_of_what_is_attacked(monkeypatch):
         N,
         [20.0],
         num_datasets=96,
+        block_size=32,
         learn=[gdp.OnAverageKL("ghost"), gdp.Attacker()],
         progress=False,
     )

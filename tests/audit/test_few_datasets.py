@@ -56,6 +56,7 @@ def test_a_program_goes_as_far_as_its_numbers(num_at_once):
     np.testing.assert_array_equal(found[0][end:], 0.0)
 
 
+@pytest.mark.of_cpus("a block of other devices is whole")
 def test_what_is_added_until_errors_are_met_goes_on_from_there():
     settings = {"n": 20, "learn": [gdp.OnAverageKL()]}
     found = audit(

@@ -173,6 +173,7 @@ def test_a_schedule_of_optax_sets_every_step():
     assert abs(u.var() / fixed - 1) > 8 * NOISE  # not the last step's law
 
 
+@pytest.mark.of_cpus("Optax rounds to zero elsewhere")
 def test_a_schedule_of_optax_that_ends_a_rounding_below_zero_ends_at_zero():
     rule = optax.linear_schedule(1e-4, 0.0, 60)
     assert jax.jit(rule)(60) < 0

@@ -160,6 +160,7 @@ def test_a_schedule_sets_every_step():
     check(draws, MODE, variance)
 
 
+@pytest.mark.of_cpus("Optax rounds to zero elsewhere")
 def test_a_schedule_that_ends_at_zero_leaves_chains_where_they_are():
     """Optax's ends a little below, rounded as it is: a step of -5e-12, whose root is no number."""
     rule = optax.linear_schedule(1e-4, 0.0, 60)
@@ -296,6 +297,7 @@ def test_steps_of_a_loop_of_known_length_are_the_same(at_once, monkeypatch):
     np.testing.assert_allclose(found.state.chains.square, plain.state.chains.square, rtol=1e-4)
 
 
+@pytest.mark.of_cpus("it takes both ways")
 def test_accelerators_are_told_how_many_steps_there_are(monkeypatch):
     """They launch the kernels of a loop of known length without waiting for the host."""
     assert minibatch_steps.steps_at_once(20) is None
@@ -314,6 +316,7 @@ def test_accelerators_are_told_how_many_steps_there_are(monkeypatch):
     assert '"known_trip_count":{"n":"20"}' in programs[0]
 
 
+@pytest.mark.of_cpus("it takes both ways")
 def test_long_runs_on_gpus_are_compiled_with_patience(monkeypatch):
     asked = []
     options = {"num_warmup": 3, "batch_size": 5, "num_samples": 6}

@@ -147,11 +147,12 @@ def progress(folder):
     return found
 
 
+@pytest.mark.of_cpus("no fork has a GPU")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the victims are forks of one process")
 def test_a_run_that_is_killed_five_times_ends_with_the_same_bits(tmp_path):
     path = tmp_path / "run"
     root = str(Path(gdp.__file__).parents[1])
-    environment = os.environ | {"PYTHONPATH": root, "JAX_PLATFORMS": jax.default_backend()}
+    environment = os.environ | {"PYTHONPATH": root, "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", VICTIM, __file__, str(path)]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     lines = [line.split(" ", 1) for line in ran.stdout.splitlines()]
