@@ -400,6 +400,15 @@ def _eased(settings: Settings, good: Summary, schedule: Schedule) -> Schedule:
     return make_schedule(tuning, burn_in, 0)
 
 
+def adapting(settings: Settings, inputs: Inputs) -> Inputs:
+    """Let every dataset's chains find their own scale and step."""
+    tuning = settings.sampler.default_tuning(settings.posterior.dim)
+    least = DEFAULT_BURN_IN if settings.num_warmup is None else settings.num_warmup
+    burn_in = max(int(inputs.schedule.num_burn_in), least)
+    unknown = on_device(np.full_like(inputs.scale, np.nan))
+    return inputs._replace(schedule=make_schedule(tuning, burn_in, ADAPT_ROUNDS), scale=unknown)
+
+
 def first_inputs(gamma: float, zeros: Float[Array, " dim"], schedule: Schedule) -> Inputs:
     """Make inputs of the first pilots of a gamma, which know nothing yet."""
     unknown = on_device(np.full_like(zeros, np.nan))

@@ -19,7 +19,7 @@ from gibbs_dp._jaxlib.devices import on_device
 from gibbs_dp._progress import Progress
 from gibbs_dp.engine.datasets import Stream, roots
 from gibbs_dp.engine.executor import Threads, Workers, background, in_threads, num_workers
-from gibbs_dp.engine.pilots import MAX_BURN_IN
+from gibbs_dp.engine.pilots import MAX_BURN_IN, adapting
 from gibbs_dp.engine.plan import Job
 from gibbs_dp.engine.quantity import Settings
 from gibbs_dp.engine.runner import Runner
@@ -42,6 +42,8 @@ from gibbs_dp.sampling.target import derivatives_named
 # The stopping rule reads a standard error, which is itself too noisy before this many datasets.
 MIN_DATASETS_TO_STOP = 256
 MAX_RERUNS = 2
+# Share of datasets with chains that are stuck, from where all are worth another run.
+MOST_STUCK = 0.01
 # Datasets of a run that is long beside the tenths of a second that freed memory takes to return.
 LONG_RUN = 4096
 # Spare datasets asked for, and limits of one extrapolation: its standard error is an estimate.
@@ -65,6 +67,17 @@ def must_rerun(settings: Settings, track: Track) -> bool:
     if good.size < 2:
         return False
     return is_drifting(pool(good.health.spread, settings.num_chains, settings.num_samples))
+
+
+def must_adapt(settings: Settings, track: Track) -> bool:
+    """Whether chains of one gamma get stuck that pilots, none of which did, left as they were."""
+    traits, schedule = settings.sampler.traits, track.tuned.inputs.schedule
+    is_fixed = settings.is_exact or traits.is_path or traits.is_tuned or not traits.is_adjusted
+    if is_fixed or int(schedule.num_adapt_rounds) or track.num_reruns >= MAX_RERUNS:
+        return False
+    summary = track.summary()
+    assert summary is not None
+    return float(np.mean(summary.health.is_stuck & ~summary.health.is_improper)) > MOST_STUCK
 
 
 def other_estimator(settings: Settings, track: Track) -> str | None:
@@ -298,6 +311,8 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentat
         longer = jnp.asarray(inputs.schedule.num_burn_in) * 4
         schedule = inputs.schedule._replace(num_burn_in=longer)
         tuned = track.tuned._replace(inputs=inputs._replace(schedule=schedule))
+    elif must_adapt(settings, track):
+        tuned = track.tuned._replace(inputs=adapting(settings, inputs))
     else:
         estimator = other_estimator(settings, track)
         if estimator is not None and settings.is_exact and is_tentative:

@@ -5,6 +5,7 @@ from unittest.mock import Mock
 
 import flat
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -21,6 +22,7 @@ from problems import (
 import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine import pilots, view
+from gibbs_dp.engine import sweep as sweeps
 from gibbs_dp.engine.plan import default_ghosts
 from gibbs_dp.engine.view import Summary
 from gibbs_dp.model.populations import as_population
@@ -124,6 +126,41 @@ def test_posteriors_with_a_kink_share_a_scale_where_they_are_alike(tuned, monkey
     assert int(chosen.inputs.schedule.num_adapt_rounds) > 0
     assert np.isnan(chosen.inputs.scale).all()
     assert not report.warnings
+
+
+def test_chains_that_are_stuck_beside_lucky_pilots_adapt_once(tuned, monkeypatch):
+    asked = gaussian_mean(1), gaussian_examples(1), 20, [0.1]
+    (chosen,), plain = tuned(*asked)
+    assert int(chosen.inputs.schedule.num_adapt_rounds) == 0
+    monkeypatch.setattr(sweeps, "MOST_STUCK", -1.0)  # more than that are in any run
+    (chosen,), report = tuned(*asked)
+    assert int(chosen.inputs.schedule.num_adapt_rounds) == pilots.ADAPT_ROUNDS
+    assert np.isnan(chosen.inputs.scale).all()
+    # Of the same datasets.
+    assert report["population_risk"] == pytest.approx(plain["population_risk"], rel=0.05)
+    assert abs(report["on_average_kl"] - 0.1 / 20) < 4 * report["on_average_kl_se"]
+
+
+@pytest.mark.trust
+def test_corners_that_stop_chains_of_datasets_and_of_no_pilot():
+    """Hinge losses on a box: with this key 48 of 256 datasets were refused."""
+    posterior = gdp.GibbsPosterior(gdp.losses.hinge, gdp.Flat(gdp.supports.box(-1.0, 1.0, 2)))
+
+    def examples(key, n):
+        x_key, y_key = jax.random.split(key)
+        x = jax.random.normal(x_key, (n, 2))
+        chance = jax.nn.sigmoid(1.5 * x[:, 0] - 0.5 * x[:, 1])
+        return x, jnp.where(jax.random.uniform(y_key, (n,)) < chance, 1.0, 0.0)
+
+    asked = {"num_datasets": 256, "learn": [gdp.OnAverageKL(), gdp.Risks()], "key": 300}
+    found = gdp.audit(posterior, examples, 12, 4.0, progress=False, **asked)
+    assert found["failed_datasets"].tolist() == [0]
+    lattice = gdp.Grid(low=-1.0, high=1.0, num_points=100)
+    exact = gdp.audit(posterior, examples, 12, 4.0, sampler=lattice, progress=False, **asked)
+    # The same datasets: what is left is the noise of chains, and of swaps of examples.
+    assert found["empirical_risk"] == pytest.approx(exact["empirical_risk"], rel=5e-3)
+    error = np.hypot(found["on_average_kl_se"], exact["on_average_kl_se"])
+    assert abs(found["on_average_kl"] - exact["on_average_kl"]) < 4 * error
 
 
 @pytest.mark.trust
