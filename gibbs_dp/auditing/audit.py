@@ -18,7 +18,7 @@ from gibbs_dp._jaxlib.compile import make_room
 from gibbs_dp._progress import Progress
 from gibbs_dp.auditing.assemble import make_report, partial_report
 from gibbs_dp.auditing.report import Report
-from gibbs_dp.auditing.report_data import CHANGED_TO_SMC
+from gibbs_dp.auditing.report_data import CHANGED_SAMPLER
 from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.engine.datasets import Stream, check_examples, num_fresh, stream_key
 from gibbs_dp.engine.executor import Workers, noting_interrupts, raise_lost_interrupt
@@ -42,6 +42,7 @@ from gibbs_dp.engine.sweep import (
     explore,
     run_sweep,
 )
+from gibbs_dp.engine.track import Track
 from gibbs_dp.model.check import as_key, check_posterior, names_keywords, positive_count
 from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.populations import HasSample, Population, as_population
@@ -51,7 +52,7 @@ from gibbs_dp.quantities.registry import DEFAULT, leading_of, others
 from gibbs_dp.results.table import Column
 from gibbs_dp.sampling.adaptive_hmc import AdaptiveHMC, is_hierarchy
 from gibbs_dp.sampling.as_sampler import Chains, as_sampler
-from gibbs_dp.sampling.grid import Line
+from gibbs_dp.sampling.grid import Grid, Line, lattice_on_interval
 from gibbs_dp.sampling.kernels import Kernel, Unadjusted
 from gibbs_dp.sampling.modes import summary_of
 from gibbs_dp.sampling.sampler import Sampler
@@ -180,6 +181,25 @@ def with_smc(settings: Settings) -> Settings | None:
     dim = settings.posterior.dim
     smc = SMC(num_particles=min(MOST_PARTICLES, max(256, power_of_two(PARTICLES_PER_DIM * dim))))
     return replace(settings, sampler=smc, num_chains=smc.num_islands, num_samples=smc.num_each)
+
+
+# Points of the lattices that are tried before, on an interval: all posteriors share them, so that
+# they tell any KL. And how many are to be effective: where a loss jumps, means over datasets of
+# what so many say are off by less than a percent.
+LATTICES, FINE_POINTS = (1024, 8192), 32.0
+
+
+def lattices_of(posterior: GibbsPosterior) -> list[Grid]:
+    """Return lattices to sum over, the coarser first, of a number on an interval; else none."""
+    found = (lattice_on_interval(posterior, count) for count in LATTICES)
+    return [one for one in found if one is not None]
+
+
+def is_fine(tracks: Sequence[Track]) -> bool:
+    """Whether a lattice has several points where any dataset's posterior is, at every gamma."""
+    summaries = [track.summary() for track in tracks]
+    fewest = (np.min(s.values.lattice.effective_points) for s in summaries if s is not None)
+    return all(count >= FINE_POINTS for count in fewest)
 
 
 # Sums over so many nodes are tried in turn: a kink of a loss of examples is one of many, that of a
@@ -386,7 +406,8 @@ def audit(
 
     is_free = place is None and sampler is None
     lines = lines_of(posterior, learn) if is_free and drawn_by == as_sampler(None) else []
-    in_turn = [settings_of(one) for one in (*lines, drawn_by)]
+    lattices = lattices_of(posterior) if lines else []
+    in_turn = [settings_of(one) for one in (*lines, *lattices, drawn_by)]
     settings = in_turn[0]
     has_rows = any(isinstance(q, Exposure) for q in settings.others)
     identity = CacheKey(settings)
@@ -397,7 +418,9 @@ def audit(
     workers = None if executor is None else _remote(executor, place)
     if archive is None:
         with identity.known():
-            at_modes = None if kernel is not None else with_smc(in_turn[-1])
+            particles = None if kernel is not None else with_smc(in_turn[-1])
+            at_modes = [s for s in in_turn if isinstance(s.sampler, Grid) and s is not settings]
+            at_modes += [] if particles is None else [particles]
             return _run(in_turn, progress, None, workers, at_modes)
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
     stored = None if has_rows else archive.report(wanted)
@@ -434,39 +457,52 @@ def _remote(executor: Executor, store: Store | None) -> Workers:
     return Remote(executor, kept)
 
 
+def _changed(found: SeveralModesError, sampler: Sampler) -> Warned:
+    name = f"gibbs_dp.{type(sampler).__name__}()"
+    if isinstance(sampler, Grid):
+        name = f"sums over {sampler.num_points:,} points of the support (gibbs_dp.Grid)"
+    modes = summary_of(found.modes)
+    return CHANGED_SAMPLER(gamma=found.gamma, found=modes, sampler=name)
+
+
 def _run(
     in_turn: Sequence[Settings],
     progress: bool,
     archive: Archive | None,
     workers: Workers | None,
-    at_modes: Settings | None = None,
+    at_modes: Sequence[Settings] = (),
 ) -> Report:
-    """Run the first settings whose sampler suits; those of ``at_modes`` where modes are found."""
+    """Run the first settings whose sampler suits; of ``at_modes`` where modes are found."""
     make_room()
     told: tuple[Warned, ...] = ()
-    left = list(in_turn)
+    left, found = list(in_turn), None
     with noting_interrupts(), Progress(progress) as bar:
         settings = left.pop(0)
         try:
             while True:
-                is_last = not left and (at_modes is None or bool(told))
+                if found is not None:
+                    told = (_changed(found, settings.sampler),)
+                is_tentative = found is None and bool(left or at_modes)
                 try:
-                    tracks = run_sweep(settings, bar, archive, workers, not is_last)
-                    break
+                    tracks = run_sweep(settings, bar, archive, workers, is_tentative)
+                    is_last = not (isinstance(settings.sampler, Grid) and left)
+                    if is_last or is_fine(tracks):
+                        break
+                    settings = left.pop(0)
                 except TooCoarseError:
                     if not left:
                         raise
                     settings = left.pop(0)
-                except BeyondSumsError:
-                    settings = left.pop()  # more nodes would be as far beyond
-                    left.clear()
-                except SeveralModesError as found:
-                    if at_modes is not None:
-                        told = (CHANGED_TO_SMC(gamma=found.gamma, found=summary_of(found.modes)),)
-                        settings = at_modes
+                except BeyondSumsError:  # more nodes of a dataset's own would be as far beyond
+                    left = [one for one in left if not isinstance(one.sampler, Line)]
+                    settings = left.pop(0)
+                except SeveralModesError as error:
+                    if at_modes:
+                        found, left = error, list(at_modes)
+                        settings = left.pop(0)
                     else:  # chains tell of them
                         settings = left.pop()
-                    left.clear()
+                        left.clear()
         except SweepInterruptedError as stopped:
             raise AuditInterrupted(partial_report(settings, stopped.tracks, told)) from None
         try:

@@ -18,7 +18,6 @@ from gibbs_dp.auditing.certificate import BOUNDS, NOISY_NORMALIZER, VACUOUS, Cer
 from gibbs_dp.auditing.summary import kind_of
 from gibbs_dp.information import checks
 from gibbs_dp.information.bounds import generalization
-from gibbs_dp.model.charts import BoxChart, chart_of
 from gibbs_dp.model.check import (
     as_key,
     check_posterior,
@@ -30,7 +29,7 @@ from gibbs_dp.model.domain import Domain
 from gibbs_dp.model.examples import num_examples
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.constants import declared_range
-from gibbs_dp.sampling.grid import Grid
+from gibbs_dp.sampling.grid import Grid, lattice_on_interval
 from gibbs_dp.sampling.sample import LEAST_PILOTS
 from gibbs_dp.sampling.smc import SMC
 from gibbs_dp.sampling.smc_particles import Segment
@@ -129,18 +128,6 @@ def _losses_of(
 
 
 _losses = on_default_backend(_losses_of, "posterior")
-
-
-def lattice_on_interval(posterior: GibbsPosterior) -> Grid | None:
-    """Return a lattice for a single number on a bounded interval; None for other parameters."""
-    supports = posterior.prior.supports
-    if len(supports) != 1 or int(np.prod(supports[0].shape)) != 1:
-        return None
-    chart: Any = chart_of(supports[0].constraint)
-    if not isinstance(chart, BoxChart):
-        return None
-    low, high = (float(np.ravel(end)[0]) for end in (chart.low, chart.high))
-    return Grid(low=low, high=high, num_points=LATTICE_POINTS)
 
 
 def sum_over(posterior: GibbsPosterior, data: PyTree, gammas: PerGamma, grid: Grid) -> Evidence:
@@ -249,7 +236,7 @@ def find_sampler(
             "give gibbs_dp.Grid(...) or gibbs_dp.SMC(...)."
         )
     if sampler is None:
-        lattice = lattice_on_interval(posterior)
+        lattice = lattice_on_interval(posterior, LATTICE_POINTS)
         if lattice is None:
             chains = NUM_CHAINS if num_chains is None else num_chains
             samples = NUM_SAMPLES if num_samples is None else num_samples

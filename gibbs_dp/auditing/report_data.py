@@ -65,16 +65,17 @@ UNDEFINED = Caution(
     "A mean needs two datasets where per_dataset of your quantity returns a number.",
     "Look at what it returns for one dataset, under jax.debug_nans; use float64.",
 )
-CHANGED_TO_SMC = Caution(
-    "changed-to-smc",
+CHANGED_SAMPLER = Caution(
+    "changed-sampler",
     "at gamma={gamma:g}, {found}: chains do not pass from one mode to the other, and the audit "
-    "went on with gibbs_dp.SMC() for all gammas.",
-    "Pilots found several modes that matter. Chains of HMC stay in one of them; the particles of "
-    "SMC come from the prior and are in all that they met, with masses as noisy as counts. The "
-    "numbers of this report are SMC's.",
+    "went on with {sampler} for all gammas.",
+    "Pilots found several modes that matter. Chains of HMC stay in one of them. The points of a "
+    "lattice over a bounded support are in all modes, each with its mass, where theta is one "
+    "number; elsewhere particles of SMC come from the prior and are in all that they met, with "
+    "masses as noisy as counts. The numbers of this report are of what it went on with.",
     "Nothing, if the symmetry or the modes are meant. sampler=gdp.HMC() keeps to chains, which are "
     "right for what is the same in all modes (losses of a mixture whose labels switch); "
-    "sampler=gdp.SMC(num_particles=1024) is less noisy.",
+    "sampler=gdp.SMC(num_particles=1024) is less noisy than gdp.SMC().",
 )
 REL_ERROR_MISSED = Caution(
     "rel-error-missed",

@@ -37,7 +37,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         report_data.FEW_DATASETS,
         kl.ROUTES_DISAGREE,
         mixing.STARTS_DISAGREE,
-        report_data.CHANGED_TO_SMC,
+        report_data.CHANGED_SAMPLER,
         modes.SEVERAL_MODES,
         modes.NESTED_SCALES,
         mixing.DRIFTING,

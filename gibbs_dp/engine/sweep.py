@@ -315,8 +315,11 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentat
         tuned = track.tuned._replace(inputs=adapting(settings, inputs))
     else:
         estimator = other_estimator(settings, track)
-        if estimator is not None and settings.is_exact and is_tentative:
-            raise BeyondSumsError(track.gamma)
+        if estimator is not None and settings.is_exact:
+            if not settings.leading.needs_pairs(estimator):
+                track.tuned = track.tuned._replace(estimator=estimator)  # blocks have it, too
+            elif is_tentative:
+                raise BeyondSumsError(track.gamma)
         if estimator is None or settings.is_exact:
             return extend(settings, track)
         tuned = with_pairs(runner, track.tuned._replace(estimator=estimator), settings.plan)

@@ -226,12 +226,11 @@ EDGE_LIMIT = 1e-3
 
 TOO_NARROW = Caution(
     "lattice-too-narrow",
-    "the posterior reaches the lattice's rim (weight {edge:.2g} there); unless that is the prior's "
-    "own bound, widen Grid(low, high), or sample with gibbs_dp.HMC().",
+    "the posterior reaches the lattice's rim (weight {edge:.2g} there), where the prior does not "
+    "end; widen Grid(low, high), or sample with gibbs_dp.HMC().",
     "The lattice ends where the posterior still has weight, and cuts it off.",
     "Widen Grid(low, high), with more num_points; of a Line, whose ends are 40 posterior standard "
-    "deviations away, tails are too heavy: give gdp.HMC(). Nothing is wrong where the prior ends "
-    "there too.",
+    "deviations away, tails are too heavy: give gdp.HMC().",
 )
 TOO_COARSE = Caution(
     "lattice-too-coarse",

@@ -70,8 +70,9 @@ BEYOND_SUMS = Caution(
     "on_average_kl is too small; sample with gibbs_dp.HMC().",
     "A sum weighs its points by one posterior, and has no digits left for where another is that "
     "lies many nats away.",
-    "Leave the sampler out, or give gdp.HMC(): its two-sided estimate samples both posteriors. On "
-    "finitely many candidates look at smaller gammas.",
+    "Leave the estimator 'auto', which takes gamma times the generalization error where all "
+    "datasets share their points; of a Line leave the sampler out, or give gdp.HMC(): its "
+    "two-sided estimate samples both posteriors.",
     verdict=REFUSE,
 )
 RARE_EXAMPLES = Caution(
@@ -258,7 +259,9 @@ class OnAverageKL(LeadingQuantity):
         the posterior with examples replaced, which is unbiased for any KL but costs up to nine
         times as much; "ghost" is gamma times the generalization error (Theorem 4), steady only
         where the KL is some nats. "auto" decides per gamma on pilot datasets, and leaves one side
-        where the reported datasets show that it fails on them.
+        where the reported datasets show that it fails on them. Of sums over points the one-sided
+        estimate is exact, up to some nats a pair; where all datasets share them, "auto" takes
+        "ghost" from there on.
     group_size
         Examples replaced at once, ``k``.
     num_ghosts
@@ -347,10 +350,19 @@ class OnAverageKL(LeadingQuantity):
     def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name of the estimator that was asked for, or that pilots speak for."""
         if settings.is_exact:
-            return OneSided.name
+            is_beyond = bool(pilots.one_sided.value.size) and self._is_beyond_sums(pilots, settings)
+            return Ghost.name if is_beyond else OneSided.name
         if self.estimator != AUTO:
             return self.estimator
         return self._choice(pilots, settings)
+
+    def _is_beyond_sums(self, values: Any, settings: AuditSpec) -> bool:
+        """Whether the points of all datasets tell gamma times the generalization error alone.
+
+        Those of a dataset of its own may not even be where another posterior lies.
+        """
+        is_free = self.estimator == AUTO and not settings.sampler.traits.is_local
+        return is_free and lost_share(values.one_sided) > LOST_LIMIT
 
     def _choice(self, values: Any, settings: AuditSpec) -> str:
         # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
@@ -367,8 +379,10 @@ class OnAverageKL(LeadingQuantity):
         if self.estimator != AUTO or choice == TwoSided.name:
             return None
         if settings.is_exact:
+            if self._is_beyond_sums(values, settings):
+                return Ghost.name
             is_beyond = lost_share(values.one_sided) > LOST_LIMIT
-            return TwoSided.name if is_beyond else None
+            return TwoSided.name if is_beyond and settings.sampler.traits.is_local else None
         chosen = self._choice(values, settings)
         # A ghost's value is right whatever one side reaches: only what it does not see matters.
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
@@ -429,8 +443,10 @@ class OnAverageKL(LeadingQuantity):
         one_side, num_draws = result.good.values.on_average_kl.one_sided, settings.num_draws
         lost = lost_share(one_side)
         if settings.is_exact:
-            told = [BEYOND_SUMS(lost=lost)] if lost > LOST_LIMIT else []
-            return more | {"estimator": "exact sum"}, [*told, *kl_warnings(seen, estimator)]
+            is_sum = estimator == OneSided.name
+            told = [BEYOND_SUMS(lost=lost)] if is_sum and lost > LOST_LIMIT else []
+            more["estimator"] = "exact sum" if is_sum else estimator
+            return more, [*told, *kl_warnings(seen, estimator)]
         shift = jackknife_shift(one_side, num_draws)
         is_heavy = estimator == OneSided.name and (
             shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from numpy.typing import ArrayLike
 
+from gibbs_dp.model.charts import BoxChart, chart_of
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.sampling.kernels.base import Potential, Schedule, Traits
@@ -164,14 +165,19 @@ class Grid(Sampler):
         return None if self.is_lattice else self.points(posterior)
 
     def _edge(self, posterior: GibbsPosterior) -> Bool[np.ndarray, " points"]:
-        """Mark the points on the rim of the lattice (none for candidates)."""
-        shape = posterior.prior.supports[0].shape
-        size = int(np.prod(shape))
-        count = self.num_points
+        """Mark the points on the rim of the lattice where the prior does not end there, too."""
+        support = posterior.prior.supports[0]
+        size = int(np.prod(support.shape))
         if not self.is_lattice:
-            return np.zeros(self.points_of_shape(shape).shape[0], bool)
-        index = np.indices((count,) * size).reshape(size, -1)
-        return ((index == 0) | (index == count - 1)).any(axis=0)
+            return np.zeros(self.points_of_shape(support.shape).shape[0], bool)
+        index = np.indices((self.num_points,) * size).reshape(size, -1)
+        low, high = (
+            np.broadcast_to(np.asarray(end, float), support.shape).reshape(size, 1)
+            for end in (self.low, self.high)
+        )
+        least, most = support.bounds()
+        is_below = (index == 0) & (low > least)
+        return (is_below | ((index == self.num_points - 1) & (high < most))).any(axis=0)
 
     def draw(
         self,
@@ -220,6 +226,18 @@ class Grid(Sampler):
             inflation=0.0 * one,
             kl_inflation=0.0 * one[0],
         )
+
+
+def lattice_on_interval(posterior: GibbsPosterior, num_points: int) -> Grid | None:
+    """Return a lattice for a single number on a bounded interval; None for other parameters."""
+    supports = posterior.prior.supports
+    if len(supports) != 1 or int(np.prod(supports[0].shape)) != 1:
+        return None
+    chart: Any = chart_of(supports[0].constraint)
+    if not isinstance(chart, BoxChart):
+        return None
+    low, high = (float(np.ravel(end)[0]) for end in (chart.low, chart.high))
+    return Grid(low=low, high=high, num_points=num_points)
 
 
 # Nodes lie at ``center + INNER width sinh(t)``, t evenly spaced: dense in the middle, and out to

@@ -62,7 +62,7 @@ def test_paths_agree_with_sums_dataset_by_dataset(exact, changed, name):
 @pytest.mark.trust
 def test_a_default_audit_goes_on_with_smc_and_says_so(changed):
     assert changed.settings["kernel"].startswith("SMC(")
-    assert [w for w in changed.warnings if "[changed-to-smc]" in w]
+    assert [w for w in changed.warnings if "[changed-sampler]" in w and "gibbs_dp.SMC()" in w]
     for text in changed.trust:
         assert "particles from the prior" in text
         assert "no second mode" not in text

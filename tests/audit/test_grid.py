@@ -56,6 +56,26 @@ def test_finite_class_matches_the_oracle(finite_report):
     assert set(finite_report["estimator"]) == {"exact sum"}
 
 
+def test_points_that_datasets_share_tell_any_kl():
+    """Of hundreds of nats, which sums of one posterior's weights have no digits for."""
+    posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
+    population, gammas = gdp.populations.Finite(Z, PROBS), [1.0, 100.0, 1e4]
+    asked = {"num_datasets": 4096, "sampler": gdp.Grid(THETA), "progress": False}
+    report = gdp.audit(posterior, population, 4, gammas, learn=[gdp.OnAverageKL()], **asked)
+    problem = gdp.exact.FiniteProblem((THETA[:, None] - Z) ** 2, PROBS, np.full(5, 0.2))
+    exact = [problem.quantities(gamma=g, n=4, beta=0.05)["on_average_kl"] for g in gammas]
+    assert exact[-1] > 500
+    assert agree(report, "on_average_kl", np.array(exact))
+    assert report["estimator"].tolist() == ["exact sum", "ghost", "ghost"]
+    assert report.warnings == ()
+    # Whoever asks for sums of one side is told.
+    told = gdp.audit(
+        posterior, population, 4, gammas[-1:], learn=[gdp.OnAverageKL("one-sided")], **asked
+    )
+    assert told["estimator"].tolist() == ["exact sum"]
+    assert any("[beyond-sums]" in w for w in told.warnings)
+
+
 def test_excess_risk_is_over_the_best_candidate(finite_report):
     risks = ((THETA[:, None] - Z) ** 2) @ PROBS
     excess = finite_report["population_risk"] - risks.min()

@@ -203,6 +203,56 @@ def test_after_modes_or_beyond_sums_chains_are_the_last(found, monkeypatch):
     assert seen == [("Line", True), ("MarkovSampler", False)]
 
 
+@pytest.mark.parametrize("fewest", [32.1, 31.9])
+def test_after_modes_on_an_interval_lattices_come_before_particles(fewest, monkeypatch):
+    seen = []
+
+    def sweep(settings, *arguments):
+        count = getattr(settings.sampler, "num_points", None)
+        seen.append((type(settings.sampler).__name__, count, arguments[-1]))
+        if arguments[-1]:  # tentative
+            raise SeveralModesError(1.0, NOT_LOOKED_FOR)
+        values = SimpleNamespace(lattice=SimpleNamespace(effective_points=np.array([50.0, fewest])))
+        return [SimpleNamespace(summary=lambda: SimpleNamespace(values=values))]
+
+    def stop(*_):
+        raise AskedError
+
+    monkeypatch.setattr(auditing, "run_sweep", sweep)
+    monkeypatch.setattr(auditing, "explore", stop)
+    monkeypatch.setattr(auditing, "is_fine", inspect.unwrap(auditing.is_fine))  # of no real track
+    posterior = gdp.GibbsPosterior(FLAT.loss, gdp.Flat(gdp.supports.box(-4.0, 4.0, 1)))
+    with pytest.raises(AskedError):
+        gdp.audit(posterior, gaussian, 20, [1.0], num_datasets=64, **ONLY_KL)
+    lattices = [("Grid", 1024, False), ("Grid", 8192, False), ("SMC", None, False)]
+    assert seen == [("Line", None, True), *lattices[: 1 if fewest > 32 else None]]
+
+
+@pytest.mark.trust(but="10.0")
+@pytest.mark.parametrize("gamma", [10.0, 30.0])
+def test_where_theta_has_several_modes_on_an_interval_a_lattice_has_them_all(gamma):
+    """Clipped losses of two far points, by enumeration: chains and particles are far off."""
+    posterior = gdp.GibbsPosterior(
+        lambda t, z: jnp.minimum((t - z) ** 2, 1.0), gdp.Flat(gdp.supports.box(-4.0, 4.0))
+    )
+    z, probs, n = np.array([-2.0, 2.0]), np.full(2, 0.5), 10
+    found = gdp.audit(
+        posterior, gdp.populations.Finite(z, probs), n, gamma, num_datasets=512, **ONLY_KL
+    )
+    assert found.settings["kernel"].startswith("Grid(")
+    assert found["estimator"].tolist() == ["ghost"]
+    # Sums over nodes of each dataset are beyond their range first, or meet two modes.
+    told = "changed-sampler]" if gamma > 10 else None
+    assert [w.rsplit("[", 1)[1] for w in found.warnings] == [told] * (gamma > 10)
+    assert all("8,192 points of the support" in w for w in found.warnings)
+    nodes = -4.0 + 8.0 * (np.arange(20_000) + 0.5) / 20_000
+    losses = np.minimum((nodes[:, None] - z) ** 2, 1.0)
+    truth = gdp.exact.FiniteProblem(losses, probs, np.full(20_000, 1 / 20_000))
+    exact = truth.quantities(gamma=gamma, n=n, beta=0.05)["on_average_kl"]
+    # False alarms: 6e-5 each.
+    assert abs(found["on_average_kl"][0] - exact) < 4 * found["on_average_kl_se"][0]
+
+
 def test_stores_keep_chains(tmp_path, monkeypatch):
     assert tried(monkeypatch, store=tmp_path) == ["HMC"]
 
