@@ -56,6 +56,7 @@ CAUTIONS: dict[str, tuple[Caution, ...]] = {
         kl.SKEWED_DATASETS,
         attacker.RENYI_LOWER_BOUND,
         risks.DOMINANT_DATASET,
+        risks.BELOW_BEST,
         report_data.PARTLY_UNDEFINED,
         report_data.UNDEFINED,
         worst_case.OUTSIDE_DOMAIN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,6 +33,27 @@ DOMINANT_DATASET = Caution(
     "data, give a prior that keeps parameters in reach, or report on_average_kl, which need not "
     "share the problem.",
 )
+
+
+BELOW_BEST = Caution(
+    "below-best",
+    "excess_risk is {z:.0f} standard errors below zero: draws do better than the best parameter "
+    "that was found; read population_risk instead.",
+    "The population's best parameter is searched for by its loss's slope, from the pilots and from "
+    "the best of 64 draws of the prior. A loss with many valleys, or steps, may have a better one.",
+    "Compare gammas by population_risk, from which excess_risk differs by one number.",
+)
+# Standard errors, and share of the risk, from where on it is neither noise nor rounding, nor due
+# to the sample that was searched on.
+SURE_Z, LEAST_BELOW = 4.0, 1e-3
+
+
+def below_best(row: Row) -> list[Warned]:
+    """Say where draws have less risk than what excess risk is measured from."""
+    excess, se = row.get("excess_risk", math.nan), row.get("excess_risk_se", math.nan)
+    if excess < -max(SURE_Z * se, LEAST_BELOW * abs(row["population_risk"])):
+        return [BELOW_BEST(z=-excess / se)]
+    return []
 
 
 class RiskValues(NamedTuple):
@@ -115,11 +137,10 @@ class Risks(Quantity):
         }
 
     def finish(self, result: GammaResult, row: Row) -> tuple[Row, list[Warned]]:
-        """Say where one dataset carries the gap's variance."""
+        """Say where one dataset carries the gap's variance, and where the best was not found."""
         share = _dominant_share(result.good.values.risks.generalization)
-        if share <= DOMINANT_SHARE:
-            return {}, []
-        return {}, [DOMINANT_DATASET(share=share)]
+        told = [DOMINANT_DATASET(share=share)] if share > DOMINANT_SHARE else []
+        return {}, told + below_best(row)
 
     def notes(self, settings: AuditSpec, rows: Sequence[Row]) -> list[str]:
         """Say why a risk is absent."""
