@@ -56,7 +56,7 @@ def test_finite_class_matches_the_oracle(finite_report):
     assert set(finite_report["estimator"]) == {"exact sum"}
 
 
-def test_points_that_datasets_share_tell_any_kl():
+def test_points_that_datasets_share_tell_any_kl(monkeypatch):
     """Of hundreds of nats, which sums of one posterior's weights have no digits for."""
     posterior = gdp.GibbsPosterior(lambda t, z: (t - z) ** 2, gdp.Flat(gdp.supports.real()))
     population, gammas = gdp.populations.Finite(Z, PROBS), [1.0, 100.0, 1e4]
@@ -68,6 +68,12 @@ def test_points_that_datasets_share_tell_any_kl():
     assert agree(report, "on_average_kl", np.array(exact))
     assert report["estimator"].tolist() == ["exact sum", "ghost", "ghost"]
     assert report.warnings == ()
+    # Where pilots do not see it, the datasets do.
+    monkeypatch.setattr(gdp.OnAverageKL, "choose", lambda *_: "one-sided")
+    again = gdp.audit(posterior, population, 4, gammas, learn=[gdp.OnAverageKL()], **asked)
+    assert again["estimator"].tolist() == report["estimator"].tolist()
+    np.testing.assert_array_equal(again["on_average_kl"], report["on_average_kl"])
+    monkeypatch.undo()
     # Whoever asks for sums of one side is told.
     told = gdp.audit(
         posterior, population, 4, gammas[-1:], learn=[gdp.OnAverageKL("one-sided")], **asked
