@@ -282,9 +282,10 @@ def audit(
         long; ``gibbs_dp.SMC()`` for posteriors with several modes; or ``gibbs_dp.Grid(...)`` for
         posteriors summed exactly over candidates or a lattice. None: HMC, or an ensemble of chains
         where parts of the prior depend on each other; and without a ``store``, where theta has one
-        coordinate, ``gibbs_dp.Line()``, which sums, with chains to go on with where sums over nodes
-        cannot tell. If there is neither kernel nor ``store``, and the prior can be drawn from, an
-        audit whose pilots find several modes goes on with SMC, and says so. ``gibbs_dp.ULA()`` and
+        coordinate, ``gibbs_dp.Line()``, which sums. Where sums over nodes cannot tell, an audit
+        goes on with a lattice if theta is on an interval, or with chains. If there is neither
+        kernel nor ``store``, one whose pilots find several modes goes on with that lattice, or with
+        SMC if the prior can be drawn from, and says so. ``gibbs_dp.ULA()`` and
         ``gibbs_dp.SGLD()`` are biased; the column ``variance_inflation`` estimates by how much.
     domain
         Declared bounds on examples: supplies ``dp_epsilon`` for the built-in losses, and ``sigma``
@@ -485,8 +486,8 @@ def _run(
                 is_tentative = found is None and bool(left or at_modes)
                 try:
                     tracks = run_sweep(settings, bar, archive, workers, is_tentative)
-                    is_last = not (isinstance(settings.sampler, Grid) and left)
-                    if is_last or is_fine(tracks):
+                    is_trial = bool(left) and isinstance(settings.sampler, Grid)
+                    if not is_trial or is_fine(tracks):
                         break
                     settings = left.pop(0)
                 except TooCoarseError:
