@@ -161,8 +161,8 @@ def population_optimum(
     Minimizes the mean loss over a table's rows, over 65,536 fresh examples, or (structured loss)
     over 4,096 fresh datasets of size ``n``, by L-BFGS on unconstrained coordinates. The sample
     makes the reported excess risk too small by about ``dim / 65,536`` of the loss's scale. Where
-    the loss is not known to be convex a second search begins at the best of 64 draws of the prior.
-    A risk that keeps falling towards infinity has no minimizer. With ``points`` the minimizer is
+    the loss is not known to be convex a second search begins at the best of 64 draws of the prior,
+    if that is better than where the first one ended. A risk that keeps falling towards infinity has no minimizer. With ``points`` the minimizer is
     the best of them.
     """
     data = _reference_data(posterior, population, n, key)
@@ -190,31 +190,36 @@ def population_optimum(
     from scipy import optimize  # slow to import
 
     minimize: Any = optimize.minimize
-    begins = [np.asarray(start, np.float64)]
+    begin = np.asarray(start, np.float64)
+    found = [search(begin)]
     is_convex = getattr(posterior.loss, "is_convex", False) is True
     if not is_convex and start.size <= MOST_SCATTERED_DIM and posterior.prior.has_draws:
-        begins.append(_best_scattered(posterior, jax.random.fold_in(key, 1), data))
-    found = [one for one in map(search, begins) if one is not None]
-    if not found:
+        reached = begin if found[0] is None else np.nan_to_num(found[0][1])
+        better = _better_draw(posterior, jax.random.fold_in(key, 1), data, on_device(reached))
+        found += [] if better is None else [search(better)]
+    ends = [end for end in found if end is not None]
+    if not ends:
         return np.full(posterior.dim, np.nan)
-    return np.asarray(min(found, key=operator.itemgetter(0))[1])
+    return np.asarray(min(ends, key=operator.itemgetter(0))[1])
 
 
-def _best_scattered(
-    posterior: GibbsPosterior, key: PRNGKeyArray, data: PyTree
-) -> Float[np.ndarray, " dim"]:
-    """Return the draw of the prior with the least loss on a part of the data."""
+def _better_draw(
+    posterior: GibbsPosterior, key: PRNGKeyArray, data: PyTree, reached: Float[Array, " dim"]
+) -> Float[np.ndarray, " dim"] | None:
+    """Return a draw of the prior whose loss on a part of the data is less than where one is."""
     part = jax.tree.map(lambda a: a[:SCATTERED_ROWS], data)
     scattered = program(_scattered_risks, ("posterior",), platform(), is_quick=True)
-    points, risks = (np.asarray(a, np.float64) for a in scattered(posterior, key, part))
-    return points[np.argmin(np.where(np.isfinite(risks), risks, np.inf))]
+    points, risks = (np.asarray(a, np.float64) for a in scattered(posterior, key, part, reached))
+    best = int(np.argmin(np.where(np.isfinite(risks), risks, np.inf)))
+    return points[best] if best else None
 
 
 def _scattered_risks(
-    posterior: GibbsPosterior, key: PRNGKeyArray, data: PyTree
+    posterior: GibbsPosterior, key: PRNGKeyArray, data: PyTree, reached: Float[Array, " dim"]
 ) -> tuple[Float[Array, "points dim"], Float[Array, " points"]]:
     keys = jax.random.split(key, NUM_SCATTERED)
-    points = jax.vmap(lambda k: posterior.unconstrain(posterior.prior.sample(k)))(keys)
+    draws = jax.vmap(lambda k: posterior.unconstrain(posterior.prior.sample(k)))(keys)
+    points = jnp.concatenate([reached.astype(draws.dtype)[None], draws])
     return points, jax.lax.map(lambda u: _risk(posterior, u, data), points)
 
 

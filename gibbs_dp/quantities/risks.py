@@ -37,7 +37,7 @@ DOMINANT_DATASET = Caution(
 
 BELOW_BEST = Caution(
     "below-best",
-    "excess_risk is {z:.0f} standard errors below zero: draws do better than the best parameter "
+    "excess_risk is {z:.2g} standard errors below zero: draws do better than the best parameter "
     "that was found; read population_risk instead.",
     "The population's best parameter is searched for by its loss's slope, from the pilots and from "
     "the best of 64 draws of the prior. A loss with many valleys, or steps, may have a better one.",
@@ -52,7 +52,7 @@ def below_best(row: Row) -> list[Warned]:
     """Say where draws have less risk than what excess risk is measured from."""
     excess, se = row.get("excess_risk", math.nan), row.get("excess_risk_se", math.nan)
     if excess < -max(SURE_Z * se, LEAST_BELOW * abs(row["population_risk"])):
-        return [BELOW_BEST(z=-excess / se)]
+        return [BELOW_BEST(z=-excess / max(se, np.finfo(float).tiny))]
     return []
 
 
