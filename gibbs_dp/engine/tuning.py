@@ -162,8 +162,8 @@ def population_optimum(
     over 4,096 fresh datasets of size ``n``, by L-BFGS on unconstrained coordinates. The sample
     makes the reported excess risk too small by about ``dim / 65,536`` of the loss's scale. Where
     the loss is not known to be convex a second search begins at the best of 64 draws of the prior,
-    if that is better than where the first one ended. A risk that keeps falling towards infinity has no minimizer. With ``points`` the minimizer is
-    the best of them.
+    if that is better than where the first one ended. A risk that keeps falling towards infinity has
+    no minimizer. With ``points`` the minimizer is the best of them.
     """
     data = _reference_data(posterior, population, n, key)
     if points is not None:
