@@ -2,6 +2,7 @@ import gc
 import os
 import sys
 
+from arviz_note import leave_note
 from xla_flags import quick_flags
 
 # Set before JAX starts; `tests/cli/test_process.py` runs a program without it.
@@ -18,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from typecheck import check_again
 
 mpl.use("Agg")
+leave_note()
 # Processes that test side by side share the cores, on which idle threads of BLAS would spin.
 threadpool_limits(1, user_api="blas")
 
