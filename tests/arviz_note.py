@@ -1,7 +1,6 @@
-"""The note that ArviZ leaves of its daily warning: processes that import it at once fight over it."""
+"""ArviZ's note of its daily warning: processes that import it at once fight over it."""
 
 import datetime
-import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -21,4 +20,4 @@ def leave_note():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as note:
             note.write(datetime.date.today().isoformat())
-        os.replace(note.name, folder / "daily_warning")
+        Path(note.name).replace(folder / "daily_warning")
