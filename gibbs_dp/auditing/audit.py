@@ -407,8 +407,8 @@ def audit(
 
     is_free = place is None and sampler is None
     lines = lines_of(posterior, learn) if is_free and drawn_by == as_sampler(None) else []
-    lattices = lattices_of(posterior) if lines else []
-    in_turn = [settings_of(one) for one in (*lines, *lattices, drawn_by)]
+    lattices = [settings_of(one) for one in lattices_of(posterior)] if lines else []
+    in_turn = [*map(settings_of, lines), *lattices, settings_of(drawn_by)]
     settings = in_turn[0]
     has_rows = any(isinstance(q, Exposure) for q in settings.others)
     identity = CacheKey(settings)
@@ -420,8 +420,7 @@ def audit(
     if archive is None:
         with identity.known():
             particles = None if kernel is not None else with_smc(in_turn[-1])
-            at_modes = [s for s in in_turn if isinstance(s.sampler, Grid) and s is not settings]
-            at_modes += [] if particles is None else [particles]
+            at_modes = lattices if particles is None else [*lattices, particles]
             return _run(in_turn, progress, None, workers, at_modes)
     # Figures of rows are made from the blocks again: no file holds them beside the report's own.
     stored = None if has_rows else archive.report(wanted)

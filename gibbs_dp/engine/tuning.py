@@ -174,10 +174,11 @@ def population_optimum(
         value, gradient = _mean_risk(posterior, u.astype(start.dtype), data)
         return float(value), np.asarray(gradient, np.float64)
 
-    def search(begin: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]] | None:
+    def search(begin: Float[np.ndarray, " dim"]) -> tuple[float, Float[np.ndarray, " dim"]]:
+        nothing = np.full(begin.size, np.nan)
         result = minimize(objective, begin, jac=True, method="L-BFGS-B", options={"maxiter": 500})
         if not (np.isfinite(result.fun) and np.isfinite(result.x).all()):
-            return None
+            return math.inf, nothing
         if begin.size <= MOST_FLAT_DIM and not np.any(result.jac):
             rest = {"method": "Nelder-Mead", "options": {"maxiter": FLAT_STEPS}}
             lower = minimize(lambda u: objective(u)[0], result.x, **rest)
@@ -185,28 +186,27 @@ def population_optimum(
         # A loss that is still falling a long way out has its infimum at infinity.
         further, _ = objective(begin + 3.0 * (result.x - begin))
         is_falling = further < result.fun and np.linalg.norm(result.x - begin) > 10.0
-        return (-math.inf, np.full(begin.size, np.nan)) if is_falling else (result.fun, result.x)
+        return (-math.inf, nothing) if is_falling else (result.fun, result.x)
 
     from scipy import optimize  # slow to import
 
     minimize: Any = optimize.minimize
-    begin = np.asarray(start, np.float64)
-    found = [search(begin)]
-    is_convex = getattr(posterior.loss, "is_convex", False) is True
-    if not is_convex and start.size <= MOST_SCATTERED_DIM and posterior.prior.has_draws:
-        reached = begin if found[0] is None else np.nan_to_num(found[0][1])
-        better = _better_draw(posterior, jax.random.fold_in(key, 1), data, on_device(reached))
+    found = [search(np.asarray(start, np.float64))]
+    may_differ = not posterior.has_convex_loss and start.size <= MOST_SCATTERED_DIM
+    if may_differ and found[0][0] > -math.inf and posterior.prior.has_draws:
+        reached = on_device(found[0][1].astype(start.dtype))
+        better = _better_draw(posterior, jax.random.fold_in(key, 1), data, reached)
         found += [] if better is None else [search(better)]
-    ends = [end for end in found if end is not None]
-    if not ends:
-        return np.full(posterior.dim, np.nan)
-    return np.asarray(min(ends, key=operator.itemgetter(0))[1])
+    return np.asarray(min(found, key=operator.itemgetter(0))[1])
 
 
 def _better_draw(
     posterior: GibbsPosterior, key: PRNGKeyArray, data: PyTree, reached: Float[Array, " dim"]
 ) -> Float[np.ndarray, " dim"] | None:
-    """Return a draw of the prior whose loss on a part of the data is less than where one is."""
+    """Return a draw of the prior whose loss on a part of the data is less than at ``reached``.
+
+    Where that is no number any draw does better; None if none does.
+    """
     part = jax.tree.map(lambda a: a[:SCATTERED_ROWS], data)
     scattered = program(_scattered_risks, ("posterior",), platform(), is_quick=True)
     points, risks = (np.asarray(a, np.float64) for a in scattered(posterior, key, part, reached))

@@ -246,13 +246,17 @@ class GibbsPosterior(FlatCoordinates):
         return isinstance(self.loss, Loss) and self.loss.is_quadratic
 
     @property
+    def has_convex_loss(self) -> bool:
+        """Whether the loss declares itself convex."""
+        return getattr(self.loss, "is_convex", False) is True
+
+    @property
     def is_log_concave(self) -> bool:
         """Whether loss and prior are declared convex on all of Euclidean space.
 
         Then the density has one mode in flat coordinates, whatever the data.
         """
-        is_convex = getattr(self.loss, "is_convex", False) is True
-        return is_convex and self.prior.is_euclidean and self.prior.curvature()[0] >= 0
+        return self.has_convex_loss and self.prior.is_euclidean and self.prior.curvature()[0] >= 0
 
     @property
     def has_example_losses(self) -> bool:

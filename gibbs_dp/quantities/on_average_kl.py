@@ -350,19 +350,12 @@ class OnAverageKL(LeadingQuantity):
     def choose(self, pilots: Any, settings: AuditSpec) -> str:
         """Name of the estimator that was asked for, or that pilots speak for."""
         if settings.is_exact:
-            is_beyond = bool(pilots.one_sided.value.size) and self._is_beyond_sums(pilots, settings)
-            return Ghost.name if is_beyond else OneSided.name
+            has_pilots = bool(pilots.one_sided.value.size)
+            better = self.reconsider(pilots, OneSided.name, settings) if has_pilots else None
+            return Ghost.name if better == Ghost.name else OneSided.name
         if self.estimator != AUTO:
             return self.estimator
         return self._choice(pilots, settings)
-
-    def _is_beyond_sums(self, values: Any, settings: AuditSpec) -> bool:
-        """Whether the points of all datasets tell gamma times the generalization error alone.
-
-        Those of a dataset of its own may not even be where another posterior lies.
-        """
-        is_free = self.estimator == AUTO and not settings.sampler.traits.is_local
-        return is_free and lost_share(values.one_sided) > LOST_LIMIT
 
     def _choice(self, values: Any, settings: AuditSpec) -> str:
         # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
@@ -379,10 +372,10 @@ class OnAverageKL(LeadingQuantity):
         if self.estimator != AUTO or choice == TwoSided.name:
             return None
         if settings.is_exact:
-            if self._is_beyond_sums(values, settings):
-                return Ghost.name
-            is_beyond = lost_share(values.one_sided) > LOST_LIMIT
-            return TwoSided.name if is_beyond and settings.sampler.traits.is_local else None
+            if lost_share(values.one_sided) <= LOST_LIMIT:
+                return None
+            # Points of a dataset's own may not even be where another posterior lies.
+            return TwoSided.name if settings.sampler.traits.is_local else Ghost.name
         chosen = self._choice(values, settings)
         # A ghost's value is right whatever one side reaches: only what it does not see matters.
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
