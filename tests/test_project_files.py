@@ -104,6 +104,13 @@ def test_a_release_tries_every_extra_of_this_version(release):
     assert release.day()  # the changelog knows this version
 
 
+def test_the_root_has_no_file_that_a_run_left():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    names = {name for name in listed.stdout.splitlines() if "/" not in name}
+    written = {".csv", ".html", ".json", ".log", ".nc", ".npz", ".pdf", ".png", ".svg"}
+    assert not {name for name in names if Path(name).suffix in written}
+
+
 @pytest.mark.parametrize("wrong", ["gibbs_dp/py.typed", "gibbs_dp/tests/test_sum.py"])
 def test_a_wheel_that_lacks_or_adds_a_file_is_refused(wrong, release, tmp_path):
     listed = subprocess.run(
