@@ -18,7 +18,7 @@ Bins = Float[np.ndarray, " bins"]
 Rates = Float[np.ndarray, "*curves bins"]
 Points = Float[np.ndarray, " points"]
 # Points between two thresholds that the least of ``c alpha + E H_c`` is looked for at.
-PER_BIN = 16
+PER_BIN = 6
 # Share of the draws whose loss is beyond the last threshold that is taken for none.
 NEGLIGIBLE = 1e-6
 
