@@ -65,7 +65,7 @@ class AverageCalibration:
         resolved.
     gamma_low, gamma_high
         95% interval of gamma. Where a least gamma is not resolved: the gammas looked at whose risk
-        is not told from the least one's.
+        is not told from the least one's, and all beyond the end where that one is.
     value, value_se
         The quantity of the purpose there, of all ``num_draws`` draws together: on-average KL
         (nats), an advantage (a probability) or a risk (units of the loss); its standard error over
@@ -391,6 +391,7 @@ def calibrate_lowest(sweep: Sweep, gammas: Sequence[float] | None = None) -> Ave
     if best in (grid[0], grid[-1]):
         low, high = curve.as_good(best)
         told = MINIMUM_AT_END(what=what, gamma=best, low=grid[0], high=grid[-1])
+        low, high = (0.0, high) if best == grid[0] else (low, math.inf)  # what was not looked at
         return _unresolved(curve, best, (low, high), told)
     place = grid.index(best)
     width = math.log(grid[place + 1] / grid[place - 1]) / 2

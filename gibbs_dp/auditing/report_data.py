@@ -91,7 +91,7 @@ MINIMUM_AT_END = Caution(
     "No minimum was enclosed. For many models the risk goes on falling, ever less, as gamma grows.",
     "Look at the curve; give gammas=(low, ..., high) that reach further. Where the curve is level "
     "there, the smallest gamma that is not told from the best is as good and more private: "
-    "gamma_low.",
+    "gamma_low, if that is not 0.",
 )
 NEAR_CERTAINTY = Caution(
     "near-certainty",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -145,8 +146,10 @@ def _on_average(
     names = ("purpose", "gamma", "gamma_se", "gamma_low", "gamma_high", "value", "value_se")
     row = {"n": n, **{k: getattr(found, k) for k in (*names, "num_draws")}}
     what = found.purpose.replace("_", " ").replace("on average", "on-average").replace("kl", "KL")
+    is_resolved = math.isfinite(found.gamma_se)
     text = (
-        f"gamma = {found.gamma:.6g}, 95% interval {found.gamma_low:.4g} to {found.gamma_high:.4g}\n"
+        f"gamma = {found.gamma:.6g}, {'95% interval' if is_resolved else 'not resolved:'} "
+        f"{found.gamma_low:.4g} to {found.gamma_high:.4g}\n"
         f"{what} of {found.num_draws} draw(s) there: {found.value:.6g} ± {found.value_se:.2g} "
         "(standard error); an average over the population, no worst case"
     )

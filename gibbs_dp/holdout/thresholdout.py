@@ -67,7 +67,7 @@ def count_rows(name: str, rows: PyTree) -> int:
     if len(sizes) != 1 or 0 in sizes:
         raise ValueError(
             f"{name}: its arrays must have one row an example along the first axis, and as many "
-            f"rows each, got {sorted(sizes)}; give at least one row."
+            f"rows each, got {sorted(sizes)}; give at least one row (a list is not an array)."
         )
     return int(sizes.pop())
 

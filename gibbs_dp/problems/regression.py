@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from gibbs_dp.model import Domain, GibbsPosterior, losses
+from gibbs_dp.model.check import positive_count
 from gibbs_dp.problems.base import Problem, flat_prior, normal_prior
 from gibbs_dp.random import bernoulli, normal, uniform
 
@@ -218,6 +219,7 @@ def random_features(
         raise ValueError(
             f"activation: {activation!r} is not one of {', '.join(get_args(Activation))}."
         )
+    num_features = positive_count("num_features", num_features)
     for name, value in (("prior_scale", prior_scale), ("noise", noise)):
         if not 0 < value < float("inf"):
             raise ValueError(f"{name}: must be positive and finite, got {value:g}.")

@@ -159,3 +159,5 @@ def test_what_makes_no_sense_is_refused(options, message):
 def test_a_flat_prior_is_refused():
     with pytest.raises(ValueError, match="prior_scale: must be positive and finite"):
         build_problem("random-features", prior_scale=np.inf)
+    with pytest.raises(ValueError, match="num_features: must be an integer of at least 1"):
+        build_problem("random-features", num_features=0)
