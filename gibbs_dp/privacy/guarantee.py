@@ -39,6 +39,8 @@ CURRENCIES = {"pure_epsilon": "pure epsilon", "zcdp": "zCDP rho", "gdp": "Gaussi
 # What is kept of the exact draws that others are near to.
 EXACT_FIGURES = ("epsilon", "delta", *CURRENCIES)
 IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
+# A delta from which on a caveat says what it allows.
+LARGE_DELTA = 0.01
 
 
 @dataclass(frozen=True)
@@ -282,6 +284,21 @@ class Guarantee(ResultWithPage):
             exact=exact,
         )
 
+    @property
+    def all_caveats(self) -> tuple[str, ...]:
+        """What it does not cover, and what a large delta allows.
+
+        >>> Guarantee("replace-one", "direct draw", 1, 1.0, 1.0, 0.5).all_caveats[-1][:45]
+        'delta = 0.5: a mechanism that publishes every'
+        """
+        if self.delta < LARGE_DELTA:
+            return self.caveats
+        text = (
+            f"delta = {self.delta:.3g}: a mechanism that publishes every record with this probability "
+            "meets it, too; a delta should be far below one over the number of records."
+        )
+        return (*self.caveats, text)
+
     def summary(self) -> str:
         """Return the promise, then one line for every assumption and caveat."""
         others = [f"{text} {value:.6g}" for text, value in self._currencies()]
@@ -295,7 +312,7 @@ class Guarantee(ResultWithPage):
         if self.holds is not None:
             lines.append(f"holds    {self.holds}")
         lines += [f"assumes  {text}" for text in self.assumptions]
-        lines += [f"caveat   {text}" for text in self.caveats]
+        lines += [f"caveat   {text}" for text in self.all_caveats]
         return "\n".join(lines)
 
     def _head(self) -> str:
@@ -322,7 +339,7 @@ class Guarantee(ResultWithPage):
     def __repr__(self) -> str:
         kind = self.mechanism + ", idealized" * self.is_idealized
         rests = f"{counted(len(self.assumptions), 'assumption')}, " + counted(
-            len(self.caveats), "caveat"
+            len(self.all_caveats), "caveat"
         )
         return f"Guarantee({self._head()}, {kind}, {rests})"
 
@@ -335,7 +352,7 @@ class Guarantee(ResultWithPage):
         told = [("IDEALIZED", IDEALIZED)] * self.is_idealized
         told += [("holds", self.holds)] if self.holds is not None else []
         told += [("assumes", text) for text in self.assumptions]
-        told += [("caveat", text) for text in self.caveats]
+        told += [("caveat", text) for text in self.all_caveats]
         head = [("mechanism", self.mechanism), *figures]
         return block(self._head(), facts(head), remarks(told))
 
@@ -424,7 +441,7 @@ def promise_sections(promise: Guarantee, more: Iterable[str] = ()) -> tuple[Sect
     return (
         page.section("What is promised", page.facts(figures)),
         page.section("What it rests on", page.bullets(promise.assumptions)),
-        page.section("Caveats", page.bullets(promise.caveats)),
+        page.section("Caveats", page.bullets(promise.all_caveats)),
         page.section("What it does not promise", page.bullets([*NO_PROMISE, *more])),
     )
 
