@@ -7,6 +7,9 @@ of how its KL differs from another's. Their means are those of several times as 
 in the same way and never sampled (double sampling: Cochran 1977, *Sampling Techniques*, chapter
 12), so that nothing is assumed of the population. Every dataset is compared with partners of its
 own, whose error is thereby part of its value, and of the standard error over datasets.
+
+A structured loss has no slopes of its examples. There the numbers of which examples consist stand
+in for them: how far a replaced one is from the new one tells how far the posterior moves.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ LOOPS = frozenset({"while", "scan", "pure_callback", "io_callback"})
 
 def is_worthwhile(spec: AuditSpec) -> bool:
     """Whether they tell much of a KL, and datasets cost little beside their posteriors."""
-    if not spec.is_exact and spec.n < LEAST_EXAMPLES * spec.posterior.dim:
+    is_short = spec.n < LEAST_EXAMPLES * spec.posterior.dim
+    if is_short and not (spec.is_exact or spec.posterior.structured):
         return False
 
     def find() -> bool:
@@ -66,12 +70,28 @@ def _drawn(spec: AuditSpec, key: Array) -> PyTree:
     return draw_dataset(spec.posterior, spec.population, key, spec.n, spec.num_ghosts)
 
 
+def num_directions(spec: AuditSpec) -> int:
+    """Coordinates of slopes; of a structured loss numbers of an example."""
+    if not spec.posterior.structured:
+        return spec.posterior.dim
+
+    def count() -> int:
+        train, _ = jax.eval_shape(partial(_drawn, spec), spec.key)
+        return sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(train))
+
+    sizes = spec.n, spec.num_ghosts
+    return remembered(count, "numbers of an example", spec.posterior, spec.population, *sizes)
+
+
 class Moments(NamedTuple):
     """Of the slopes at one parameter, of one dataset or (leading axis) several."""
 
     # Mean products of the slopes of examples, and of ghosts; Hessian of the examples' mean loss.
+    # Of a structured loss: of examples and of ghosts about their means; of what is replaced and
+    # what replaces it, of the difference.
     products: Float[Any, "*b 3 dim dim"]
-    means: Float[Any, "*b 2 dim"]  # mean slopes of examples and of ghosts
+    # Mean slopes of examples and of ghosts; or mean examples, and squares of those differences.
+    means: Float[Any, "*b 2 dim"]
 
 
 def _moments(
@@ -93,6 +113,9 @@ def _moments(
 
     def one(key: Array) -> Moments:
         train, ghosts = draw_dataset(posterior, population, key, n, num_ghosts)
+        if posterior.structured:
+            old, new = (_numbers(part, group_size) for part in (train, ghosts))
+            return _of_pairs(old, new[: num_ghosts // group_size])
         g, h = (jax.jacfwd(partial(losses, data))(u) for data in (train, ghosts))
         hessian = jax.hessian(lambda v: jnp.mean(losses(train, v)) / group_size)(u)
         a, b = jnp.mean(g, axis=0), jnp.mean(h, axis=0)
@@ -105,7 +128,27 @@ def _moments(
     while at_once > 1 and at_once * (n + num_ghosts) * u.size > most:
         at_once //= 2
     found = jax.lax.map(one, keys, batch_size=at_once)
+    if posterior.structured:
+        return found, jnp.zeros((u.size, u.size), u.dtype)
     return found, jax.hessian(lambda v: -posterior.log_prior_unconstrained(v))(u)
+
+
+def _of_pairs(
+    old: Float[Array, "groups numbers"], new: Float[Array, "ghosts numbers"]
+) -> Moments:
+    """Moments of the numbers of which examples consist, replaced as by a structured loss."""
+    change = new - old[np.arange(len(new)) % len(old)]
+    parts = old - jnp.mean(old, axis=0), new - jnp.mean(new, axis=0), change
+    products = jnp.stack([part.T @ part / part.shape[0] for part in parts])
+    return Moments(products, jnp.stack([jnp.mean(old, axis=0), jnp.mean(change**2, axis=0)]))
+
+
+def _numbers(data: PyTree, group_size: int) -> Float[Array, "groups numbers"]:
+    """Sums of the numbers of a group's examples."""
+    rows = [jnp.reshape(leaf, (leaf.shape[0], -1)) for leaf in jax.tree.leaves(data)]
+    each = jnp.concatenate([row.astype(jnp.result_type(float)) for row in rows], axis=1)
+    whole = each[: each.shape[0] // group_size * group_size]
+    return jnp.sum(whole.reshape(-1, group_size, each.shape[1]), axis=1)
 
 
 class _Matrices(NamedTuple):
@@ -142,6 +185,8 @@ class KnownMeans:
         self._roots = {s: roots(spec.key, s) for s in (Stream.MAIN, Stream.UNSAMPLED)}
         wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets) if spec.is_exact else 0
         self.num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
+        if spec.posterior.structured:  # nothing is differentiated
+            self.num_partners = MOST_PARTNERS
         # Calls whose datasets are taken together.
         calls = math.ceil(spec.num_datasets / HEIGHT)
         most = min(
@@ -250,15 +295,20 @@ class KnownMeans:
         of_prior: Float[np.ndarray, "dim dim"],
     ) -> _Matrices | None:
         """Laplace fit of posteriors at a gamma; None where there is none."""
-        scale = gamma * self._spec.n
-        precision = scale * np.asarray(products[2], np.float64) + of_prior
+        is_structured, scale = self._spec.posterior.structured, gamma * self._spec.n
+        # In the scale of slopes, or of examples.
+        precision = np.asarray(products[0], np.float64)
+        if not is_structured:
+            precision = scale * np.asarray(products[2], np.float64) + of_prior
         if not np.isfinite(precision).all():
             return None
         height, axes = np.linalg.eigh(0.5 * (precision + precision.T))
+        if is_structured:  # numbers may be tied to each other, as those of one class in k are
+            height = np.maximum(height, 2 * LEAST_CURVED * height[-1])
         if not height[0] > LEAST_CURVED * height[-1]:
             return None
-        covariance = (axes / height) @ axes.T
-        curved, root = scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
+        covariance, root = (axes / height) @ axes.T, axes / np.sqrt(height)
+        curved = covariance if is_structured else scale * covariance @ products[0] @ covariance
         return _Matrices(*(a.astype(products.dtype) for a in (covariance, curved, root)))
 
 

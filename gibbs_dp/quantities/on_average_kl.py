@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from gibbs_dp._cautions import REFUSE, Caution, Warned
 from gibbs_dp._jaxlib.devices import on_device
@@ -271,8 +271,9 @@ class OnAverageKL(LeadingQuantity):
         where each stands for a dataset.
     controlled
         Whether estimates are made less variable by what slopes of the losses at one parameter tell
-        of a dataset, less their means over several times as many datasets that are drawn and not
-        sampled. For losses of examples with up to 64 parameters, and 256 datasets or more. None:
+        of a dataset (of a structured loss, by how far replaced examples are from the new ones),
+        less their means over several times as many datasets that are drawn and not sampled. For up
+        to 64 parameters (structured: numbers of an example), and 256 datasets or more. None:
         where datasets are drawn without a loop, and so cost little beside their posteriors, and
         have two examples or more for each parameter of posteriors that chains sample.
 
@@ -459,14 +460,19 @@ class OnAverageKL(LeadingQuantity):
         """Features of datasets whose means are known from others that are not sampled."""
         if not self._has_controls(settings):
             return None
+        if settings.posterior.structured:
+            return KnownMeans(settings, self._nowhere(settings))
         inputs = tuned[0].inputs
         is_known = bool(np.isfinite(np.asarray(inputs.optimum)).all())
         u = inputs.optimum if is_known else inputs.reference
         return KnownMeans(settings, jnp.asarray(u))  # a store's are arrays of NumPy
 
+    def _nowhere(self, settings: AuditSpec) -> Array:
+        """Zero in all directions."""
+        return on_device(np.zeros(known_means.num_directions(settings), jnp.result_type(float)))
+
     def _has_controls(self, settings: AuditSpec) -> bool:
-        posterior = settings.posterior
-        if posterior.structured or posterior.dim > known_means.MOST_DIM:
+        if not 0 < known_means.num_directions(settings) <= known_means.MOST_DIM:
             return False
         most = settings.num_datasets if settings.rel_error is None else settings.max_datasets
         if most < known_means.LEAST_DATASETS:
@@ -476,8 +482,7 @@ class OnAverageKL(LeadingQuantity):
     def rehearse(self, settings: AuditSpec) -> None:
         """Compile what control variates need."""
         if self._has_controls(settings):
-            zeros = on_device(np.zeros(settings.posterior.dim, jnp.result_type(float)))
-            means = KnownMeans(settings, zeros)
+            means = KnownMeans(settings, self._nowhere(settings))
             which = "known means", settings.plan, means.num_partners
             run_once(means.rehearse, settings.posterior, settings.population, *which)
 

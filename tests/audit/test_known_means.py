@@ -131,7 +131,8 @@ def test_the_fit_of_a_quadratic_loss_and_a_gaussian_prior_is_the_posterior():
     """Of precision ``gamma n H + P``, which no feature of a flat prior shows."""
     hessian, prior = np.array([[2.0, 0.4], [0.4, 1.0]]), np.diag([30.0, 90.0])
     products = np.stack([np.eye(2)] * 2 + [hessian])
-    means = SimpleNamespace(_spec=SimpleNamespace(n=50))
+    posterior = SimpleNamespace(structured=False)
+    means = SimpleNamespace(_spec=SimpleNamespace(n=50, posterior=posterior))
     covariance, curved, root = KnownMeans._at(means, 0.7, products, prior)
     exact = np.linalg.inv(0.7 * 50 * hessian + prior)
     np.testing.assert_allclose(covariance, exact, rtol=1e-12)
@@ -207,6 +208,103 @@ def test_errors_of_several_keys_are_independent():
 
 def exponential(key, n):
     return jax.random.exponential(key, (n, 1))
+
+
+def distance_of_means(theta, z):
+    return jnp.abs(jnp.mean(z[0]) - theta)
+
+
+def numbers_and_coins(key, n):
+    """An example: a number, on which the loss depends, and two coins."""
+    one, other = jax.random.split(key)
+    x = gdp.random.truncated_normal(one, -2.0, 2.0, (n,))
+    return x, gdp.random.uniform(other, (n, 2)) < 0.5
+
+
+@pytest.fixture(scope="module")
+def structured():
+    """Return a structured loss of which groups of two examples are replaced, and its features."""
+    posterior = gdp.GibbsPosterior(
+        total_loss=distance_of_means, prior=gdp.Flat(gdp.supports.real()), location_family=True
+    )
+    kept, sweep = [], auditing.run_sweep
+    auditing.run_sweep = lambda *given: kept.append((given[0], sweep(*given))) or kept[-1][1]
+    try:
+        reports = [
+            gdp.audit(
+                posterior,
+                numbers_and_coins,
+                100,
+                [10.0],
+                num_datasets=512,
+                learn=[gdp.OnAverageKL(group_size=2, controlled=controlled)],
+                progress=False,
+            )
+            for controlled in (None, False)
+        ]
+    finally:
+        auditing.run_sweep = sweep
+    return reports, *kept[0]
+
+
+def test_features_of_a_structured_loss_are_those_of_what_is_replaced(structured):
+    """Sums of two examples' numbers, and how far each is from the one that replaces it."""
+    _, settings, tracks = structured
+    means, number = tracks[0].controls, 300
+
+    def sums(data):
+        x, coins = (np.asarray(a, np.float64).reshape(len(data[0]), -1) for a in data)
+        each = np.hstack([x, coins])
+        return each[0::2] + each[1::2]
+
+    def own(root, number):
+        key = keys_of(root, jnp.full((2, 1), number))[0][0]
+        given = settings.posterior, settings.population, key, 100, settings.num_ghosts
+        old, new = map(sums, draw_dataset(*given))
+        new = new[: settings.num_ghosts // 2]  # behind them is a whole fresh dataset
+        change = new - old[: len(new)]
+        at = means._matrices[0]
+        of = [np.trace(np.cov(part.T, bias=True) @ at.covariance) for part in (old, new)]
+        a, b = old.mean(axis=0) @ at.root, (change**2).mean(axis=0) @ at.root
+        changed = np.trace(change.T @ change / len(change) @ at.covariance)
+        return np.array([*of, a @ b, a @ a, b @ b, changed, *a, *b])
+
+    assert settings.num_ghosts == 64
+    call, row = divmod(number, known_means.HEIGHT)
+    partners = call * means.num_partners + np.arange(means.num_partners)
+    other = roots(settings.key, Stream.UNSAMPLED)
+    less = np.mean([own(other, i * known_means.HEIGHT + row) for i in partners], axis=0)
+    expected = own(roots(settings.key, Stream.MAIN), number) - less
+    np.testing.assert_allclose(means.of(10.0, 512)[number], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_structured_loss_has_smaller_errors_and_meets_the_truth(structured):
+    """The Laplace law's divergence, over pairs of sums of two; 4 errors: one alarm in 16,000."""
+    (controlled, plain), _, _ = structured
+    x = stats.truncnorm.rvs(-2, 2, size=(4, 1_000_000), random_state=5)
+    step = 10.0 * np.abs(x[0] + x[1] - x[2] - x[3]) / 100
+    exact = step + np.exp(-step) - 1.0
+    for report in (controlled, plain):
+        error = np.hypot(report["on_average_kl_se"][0], np.std(exact) / 1000.0)
+        assert abs(report["on_average_kl"][0] - exact.mean()) < 4.0 * error
+    assert controlled["on_average_kl_se"][0] < 0.4 * plain["on_average_kl_se"][0]
+
+
+def test_examples_of_many_numbers_have_none():
+    posterior = gdp.GibbsPosterior(
+        total_loss=lambda t, z: jnp.abs(jnp.mean(z) - t), prior=dist.Normal(0.0, 1.0)
+    )
+    for num, has_any in ((known_means.MOST_DIM, True), (known_means.MOST_DIM + 1, False)):
+        population = gaussian_examples(num)
+        made, controls = [], gdp.OnAverageKL.controls
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                gdp.OnAverageKL,
+                "controls",
+                lambda *given, controls=controls, made=made: made.append(controls(*given)),
+            )
+            gdp.audit(posterior, population, 5, [0.5], num_datasets=256, learn=ONLY_KL)
+        assert [m is not None for m in made] == [has_any]
 
 
 def poisson(key, n):
