@@ -294,8 +294,8 @@ class Guarantee(ResultWithPage):
         if self.delta < LARGE_DELTA:
             return self.caveats
         text = (
-            f"delta = {self.delta:.3g}: a mechanism that publishes every record with this probability "
-            "meets it, too; a delta should be far below one over the number of records."
+            f"delta = {self.delta:.3g}: a mechanism that publishes every record with this "
+            "probability meets it, too; a delta should be far below one over the number of records."
         )
         return (*self.caveats, text)
 

@@ -133,9 +133,7 @@ def _moments(
     return found, jax.hessian(lambda v: -posterior.log_prior_unconstrained(v))(u)
 
 
-def _of_pairs(
-    old: Float[Array, "groups numbers"], new: Float[Array, "ghosts numbers"]
-) -> Moments:
+def _of_pairs(old: Float[Array, "groups numbers"], new: Float[Array, "ghosts numbers"]) -> Moments:
     """Moments of the numbers of which examples consist, replaced as by a structured loss."""
     change = new - old[np.arange(len(new)) % len(old)]
     parts = old - jnp.mean(old, axis=0), new - jnp.mean(new, axis=0), change
@@ -144,7 +142,7 @@ def _of_pairs(
 
 
 def _numbers(data: PyTree, group_size: int) -> Float[Array, "groups numbers"]:
-    """Sums of the numbers of a group's examples."""
+    """Add the numbers of a group's examples."""
     rows = [jnp.reshape(leaf, (leaf.shape[0], -1)) for leaf in jax.tree.leaves(data)]
     each = jnp.concatenate([row.astype(jnp.result_type(float)) for row in rows], axis=1)
     whole = each[: each.shape[0] // group_size * group_size]
