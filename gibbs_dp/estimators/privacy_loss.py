@@ -7,6 +7,7 @@ normalizers, which comes first here: bridge sampling, Bennett, thermodynamic int
 
 from __future__ import annotations
 
+import math
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,7 +18,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
-from gibbs_dp._jaxlib.precision import expm1_and_exp, matmul
+from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
+from gibbs_dp._jaxlib.precision import expm1_and_exp, horner, matmul
 from gibbs_dp.estimators.jackknife import LeavingOut
 from gibbs_dp.estimators.on_average_kl import MAX_EXPONENT, bounded
 from gibbs_dp.information.checks import whole_arrays
@@ -327,8 +329,8 @@ def _bin_of(loss: Float[Array, " draws"]) -> Int[Array, " draws"]:
 # Pairs whose losses make the tails, and (they cost more) ranks; and the first of them, on which
 # groups of draws are left out to find the bias of all.
 MOST_LOSSES, RANKED, LEFT_OUT = 32, 8, 2
-# Draws that are ranked: two of them at a time.
-MOST_RANKED = 256
+# Draws that are ranked: two of them at a time. Points up to which a sort takes longer than that.
+MOST_RANKED, MOST_COMPARED = 256, 1024
 
 
 def one_sided_loss(
@@ -414,8 +416,8 @@ def _auc_of_pairs(
     ratio, share = jax.lax.optimization_barrier((jnp.exp(-loss), share))
 
     def spread(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
-        if r.size <= MOST_RANKED:
-            return jnp.sum(w * matmul(jnp.abs(r[:, None] - r), w))
+        if r.size <= MOST_COMPARED:
+            return _distance(r, w)
         # Points of an exact sum: there may be many.
         order = jnp.argsort(r)
         r, w = r[order], w[order]
@@ -440,6 +442,35 @@ def _auc_of_pairs(
     return jnp.mean(found) + left.whole * jnp.mean(found[:count]) + matmul(left.parts, of_parts)
 
 
+# On CPUs, draws that are compared with others at once: their differences stay in registers.
+ROWS, WIDTH = 8, 256
+
+
+def _distance(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
+    """Sum of the distances of all draws from all, by their weights."""
+
+    def from_some(some: tuple[Array, Array], others: Array) -> Float[Array, " others"]:
+        return jnp.sum(some[1][:, None] * jnp.abs(some[0][:, None] - others), axis=0)
+
+    if is_accelerator(target_platform()):
+        return jnp.sum(w * from_some((r, w), r))
+
+    def parts(size: int) -> tuple[Array, Array]:
+        padded = [jnp.pad(a, (0, -a.size % size)).reshape(-1, size) for a in (r, w)]
+        return padded[0], padded[1]
+
+    rows = parts(ROWS)
+
+    def of_columns(column: tuple[Array, Array]) -> Float[Array, ""]:
+        def add(i: Array, so_far: Array) -> Array:
+            return so_far + from_some((rows[0][i], rows[1][i]), column[0])
+
+        far = jax.lax.fori_loop(0, rows[0].shape[0], add, jnp.zeros_like(column[0]))
+        return jnp.sum(column[1] * far)
+
+    return jnp.sum(jax.lax.map(of_columns, parts(min(WIDTH, r.size))))
+
+
 def _renyi(
     delta: Float[Array, "pairs draws"],
     level: Float[Array, "*lead pairs"],
@@ -447,15 +478,22 @@ def _renyi(
     is_sum: bool = False,
 ) -> tuple[list[Float[Array, "*lead pairs"]], Float[Array, "orders *lead pairs"]]:
     """``D_a(p || p') = log E_p e^((a-1) L) / (a-1)``, and what it hangs on: see `LossTails`."""
+    top = jnp.max(jnp.where(share > 0, delta, -jnp.inf), axis=-1)
+    # Of all orders: they are whole. Where there is no weight, the exponential may overflow.
+    unit = jnp.where(share > 0, jnp.exp(delta - top[..., None]), 0.0)
+    less_one, _ = expm1_and_exp(jnp.clip(delta, -MAX_EXPONENT, NEAR_ONE))
     found, largest = [], []
     for a in ORDERS:
-        power = (a - 1.0) * delta
-        less_one, _, is_near = _near_one(power)
-        near = jnp.log1p(bounded(jnp.sum(share * less_one, axis=-1)))
-        total = jnp.where(is_near, near, jax.nn.logsumexp(power, axis=-1, b=share))
-        found.append(total / (a - 1.0) + level)
-        # Where there is no weight, the exponential may overflow.
-        part = jnp.where(share > 0, share * jnp.exp(power - total[..., None]), 0.0)
+        k = int(a) - 1
+        part = share * unit**k
+        whole = jnp.sum(part, axis=-1)
+        # (1 + x)^k - 1
+        binomial = tuple(float(math.comb(k, j)) for j in range(k, 0, -1))
+        power_less_one = less_one * horner(binomial, less_one)
+        near = jnp.log1p(bounded(jnp.sum(share * power_less_one, axis=-1)))
+        total = jnp.where(k * jnp.max(delta, axis=-1) < NEAR_ONE, near, k * top + jnp.log(whole))
+        found.append(total / k + level)
+        part = part / whole[..., None]
         largest.append(_at_ends(part, share) if is_sum else jnp.max(part, axis=-1))
     return found, jnp.stack(largest)
 
