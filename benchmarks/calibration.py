@@ -155,6 +155,7 @@ def ranks_of_engine(model, num_datasets, seed):
             [GAMMA],
             num_datasets=num_datasets,
             key=seed,
+            sampler=gdp.HMC() if posterior.dim == 1 else None,  # which has sums and no draws
             learn=[*gdp.DEFAULT, gdp.MutualInformation(0)],
             progress=False,
         )

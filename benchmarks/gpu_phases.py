@@ -296,7 +296,8 @@ def small_memory(asked):
         return [{"skipped": "this device does not tell its memory"}]
     if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false":
         return [{"skipped": "this process holds the memory: run without preallocation"}]
-    share = f"{min(0.95, T4_BYTES / limit):.3f}"
+    held = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", 0.75))  # of all, is the limit
+    share = f"{min(0.95, held * T4_BYTES / limit):.3f}"
     points = ({"datasets": 100_000}, {"datasets": 1024, "dim": 100}, {"datasets": 256, "dim": 500})
     return [
         in_a_process(point, asked.left(), XLA_PYTHON_CLIENT_MEM_FRACTION=share)

@@ -209,7 +209,7 @@ def _capacity_summary(found: Any) -> str:
 # Also the keys of `papers.reusable_holdout.run.EXPERIMENTS`, which is slow to import.
 EXPERIMENTS = {
     "classifier": "attributes selected by a holdout, signal and none (Dwork et al. 2015)",
-    "correlated": "the same with correlated attributes and rows of a Markov chain (Zhao 2017)",
+    "correlated": "the same with correlated attributes and rows of a Markov chain (Zhao 2019)",
     "maxima": "subsets chosen by their maximum",
     "selection": "bias of a selected mean against sqrt(2 sigma^2 I)",
     "climb": "an analyst who climbs on the answers, against the promise",

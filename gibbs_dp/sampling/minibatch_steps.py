@@ -224,9 +224,9 @@ begin = on_default_backend(_begin_of, "posterior", "num_chains", is_quick=True)
 STATIC = ("posterior", "rule", "batch_size", "at_once", "keep")
 # Of networks this large XLA's CPU loops are a fifth faster in their older form; of others slower.
 MANY_WEIGHTS = 2**18
-# A GPU makes a sixth to two thirds more steps a second where its compiler may try what each product
-# is best computed by, for ten seconds or more: that pays from so many steps on (240,000 to 930,000
-# of three networks on an H200).
+# A GPU makes a seventh to three fifths more steps a second where its compiler may try what each
+# product is best computed by, for ten seconds or more: that pays from so many steps on (365,000 to
+# 1,300,000 of three networks on an H200).
 MANY_STEPS = 400_000
 
 
