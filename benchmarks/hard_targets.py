@@ -141,7 +141,8 @@ keys each. Written by `benchmarks/hard_targets.py`, which says how a run is judg
 Of {runs} runs: {told}. Of those that are right {alarms} have a warning.
 
 **Silently wrong** draws are off by more than sampling error and 5%, and nothing says so. Rows with
-"(default)" are the same targets without a sampler: others are then tried where HMC's draws are in doubt.
+"(default)" are the same targets without a sampler: others are then tried where HMC's draws are in
+doubt.
 
 {table}
 """

@@ -336,8 +336,13 @@ FILTERS = frozenset({1, 2, 3, 4, 5, 6})
 MOST_EXPANSION = 256
 # Longest text of a label, bytes of memory that labels may take.
 _LONGEST, _ALL_TEXTS = 1000, 10_000_000
-# Attributes that HDF5 reads to find the dimensions of an array.
-_OF_DIMENSIONS = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "scale_factor", "add_offset")
+# What CF conventions call numbers that are none.
+_MISSING = ("_FillValue", "missing_value")
+# Attributes that HDF5 reads to find the dimensions of an array, and others that are read.
+_OF_DIMENSIONS = (
+    *("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "scale_factor", "add_offset"),
+    *_MISSING,
+)
 _NETCDF3 = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 
 
@@ -377,7 +382,8 @@ def read_group(path: str | os.PathLike[str], name: str, attributes: Sequence[str
                 groups = [key for key in file if _is_hard(file, key)]
                 if name not in groups or not isinstance(file[name], h5py.Group):
                     raise NoGroupError(groups)
-                return Group(_read_variables(file[name], held), _marks(file, attributes))
+                marks = _marks(file[name], attributes) | _marks(file, attributes)
+                return Group(_read_variables(file[name], held), marks)
     except NoGroupError:
         raise
     except Exception as error:  # whatever HDF5 or NumPy makes of a damaged file
@@ -454,7 +460,7 @@ def _with_labels(key: str, held: Any, content: mmap.mmap) -> dict[str, Variable]
     if kind.get_class() in (h5_class("INTEGER"), h5_class("FLOAT")):
         if {"scale_factor", "add_offset"} & set(held.attrs):
             raise ValueError(f"{key!r} is packed as scaled whole numbers")
-        found[key] = Variable(tuple(dims), _numbers(key, held))
+        found[key] = Variable(tuple(dims), _with_gaps(_numbers(key, held), held))
     elif held.ndim == 1 and (texts := _labels(held, content)) is not None:
         found[key] = Variable(tuple(dims), texts)
     return found
@@ -490,6 +496,15 @@ def _numbers(key: str, held: Any) -> np.ndarray:
             f"{key!r} declares {size} bytes and stores {held.id.get_storage_size()} of them"
         )
     return np.asarray(held[()])
+
+
+def _with_gaps(values: np.ndarray, held: Any) -> np.ndarray:
+    """Make what stands for a missing number NaN."""
+    for name in _MISSING:
+        mark = held.attrs.get(name)
+        if np.size(mark) == 1 and np.isrealobj(mark) and np.asarray(mark).dtype.kind in "iuf":
+            values = np.where(values == np.ravel(mark)[0], np.nan, values)
+    return values
 
 
 def _check_place(key: str, held: Any) -> None:

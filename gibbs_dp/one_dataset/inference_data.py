@@ -349,7 +349,7 @@ def audit_inference_data(
         several variables, what has one label is one group.
     gamma
         Inverse temperature of the posterior that was sampled. By default 1; draws of this library
-        (:meth:`Draws.to_arviz`) say what theirs is.
+        (:meth:`Draws.to_arviz`) say what theirs is, the group alone too.
     examples
         For variables over dimensions of other names, which need not be of the same examples:
         "shared" if an example has a factor in each, by their labels, or by their places where they
@@ -422,11 +422,11 @@ def _log_likelihood_of(
     if isinstance(data, (list, tuple)) and data:
         return _from_cmdstan([Path(path) for path in data], var_names), {}
     if isinstance(data, xr.Dataset):
-        return data, {}
+        return data, data.attrs
     if isinstance(data, xr.DataTree):
         if GROUP not in data.children:
             raise ValueError(f"data: {MISSING.format(has=_has(list(data.children)))}")
-        return data[GROUP].to_dataset(), data.attrs
+        return data[GROUP].to_dataset(), {**data[GROUP].attrs, **data.attrs}
     if not callable(getattr(data, "groups", None)):
         raise ValueError(
             "data: must be InferenceData, a DataTree, a Dataset, the path of a NetCDF-4 file or a "
@@ -434,7 +434,7 @@ def _log_likelihood_of(
         )
     if GROUP not in data.groups():
         raise ValueError(f"data: {MISSING.format(has=_has(list(data.groups())))}")
-    return data[GROUP], getattr(data, "attrs", {})
+    return data[GROUP], {**data[GROUP].attrs, **getattr(data, "attrs", {})}
 
 
 def _has(groups: list[str]) -> str:
@@ -460,6 +460,27 @@ def _from_file(path: Path) -> tuple[xr.Dataset, Mapping[Any, Any]]:
         ) from error
 
 
+def _check_rows(paths: Sequence[Path]) -> None:
+    """Raise a ValueError where a file of CmdStan's has a broken row, or chains differ in length."""
+    lengths = []
+    for path in paths:
+        with path.open("rb") as file:
+            counts = [line.count(b",") for line in file if line.strip() and line[:1] != b"#"]
+        wrong = next((i for i, count in enumerate(counts) if count != counts[0]), None)
+        if wrong is not None:
+            raise ValueError(
+                f"path: {os.fspath(path)!r} is damaged: row {wrong} has {counts[wrong] + 1} numbers "
+                f"for {counts[0] + 1} columns."
+            )
+        lengths.append(len(counts))
+    other = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+    if other is not None:
+        raise ValueError(
+            f"path: chains of different lengths: {os.fspath(paths[0])!r} has {lengths[0] - 1} "
+            f"draws, {os.fspath(paths[other])!r} {lengths[other] - 1}; was one cut off?"
+        )
+
+
 def _from_cmdstan(paths: Sequence[Path], var_names: Sequence[str] | None) -> xr.Dataset:
     """Let ArviZ read CmdStan's files; the log-likelihood is ``log_lik`` unless it is named."""
     missing = next((path for path in paths if not path.is_file()), None)
@@ -472,6 +493,7 @@ def _from_cmdstan(paths: Sequence[Path], var_names: Sequence[str] | None) -> xr.
             "log_likelihood='log_lik') and pass what it returns, or install arviz<1."
         )
     wanted = [STAN] if var_names is None else list(var_names)
+    _check_rows(paths)
     try:
         data = arviz.from_cmdstan(list(map(os.fspath, paths)), log_likelihood=wanted)
         found = data[GROUP]

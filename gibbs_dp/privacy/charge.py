@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -68,6 +69,11 @@ def cost_of(guarantee: Guarantee, ledger: Ledger) -> dict[str, float]:
     """
     name = ledger.currency
     if name == "epsilon":
+        if not math.isfinite(guarantee.epsilon):
+            raise ValueError(
+                "ledger: its budget is in (epsilon, delta), and this release has no finite "
+                "epsilon; use a ledger in a currency that it has, such as gdp=, or a smaller gamma."
+            )
         return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
     text, source = NAMES[name], guarantee.exact or guarantee
     amount = getattr(source, name)

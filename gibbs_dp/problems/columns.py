@@ -223,7 +223,8 @@ def _target(column: ColumnFacts, loss: Loss, spelled: NumberFormat) -> tuple[Any
     if column.is_text:
         refuse_moments(name, column.levels, "target")
         raise ValueError(
-            f"target: column {name!r} holds text, but the {loss.name} loss needs numbers; "
+            f"target: column {name!r} holds text or categories, but the {loss.name} loss needs "
+            "numbers; "
             f"for classes use the logistic or softmax loss{remedies(column.levels, spelled)}."
         )
     if column.std == 0:

@@ -72,10 +72,12 @@ def as_xarray(
     }
     if log_likelihood is not None:
         examples = {"example": np.arange(log_likelihood.shape[-1])}
+        # The group goes on without its root, and must say whose gamma is in it.
+        own = {name: told[name] for name in ("gibbs_dp_kind", "gamma") if name in told}
         groups["/log_likelihood"] = xr.Dataset(
             {"loss": ((*lead, "example"), log_likelihood)},
             coordinates | examples,
-            {"description": "minus gamma times the loss of every example, in nats"},
+            {"description": "minus gamma times the loss of every example, in nats"} | own,
         )
     return xr.DataTree.from_dict(groups)
 
@@ -387,7 +389,8 @@ class Draws(ResultWithPage):
         """Minus gamma times the loss of every example at every draw, in nats.
 
         That is what each example adds to the log density: the log-likelihood where gamma is 1 and
-        the loss a negative one. `gibbs_dp.audit_log_likelihood` takes it.
+        the loss a negative one. `gibbs_dp.audit_log_likelihood` takes the draws themselves; of
+        this array it would want what is left without gamma.
 
         Parameters
         ----------

@@ -33,6 +33,7 @@ from gibbs_dp.sampling.cautions import (
     SEE_MODES,
     STOPPED,
 )
+from gibbs_dp.sampling.diagnostics import describe
 from gibbs_dp.sampling.draws import Draws
 from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
 from gibbs_dp.sampling.modes import INSIDE, LEAST_MASS, MAX_LADDER_DIM, Modes, potential_at
@@ -132,13 +133,14 @@ def _of_one(task: Task, run: Run, is_late: Callable[[], bool]) -> Draws:
         if may_stretch and falls_as_a_power(task.posterior.prior, draws.theta):
             last.has_heavy_tails = True
             slow = [] if names else [*slow, "the tail of a power"]
-        names = names or slow
+        is_worse = not (names or slow) and knows_tails_less(task.posterior, seen[:-1], draws)
+        names = names or slow or ["tails that earlier draws knew better"] * is_worse
         last.names, last.r_hat = names, r_hat
         last.found = _may_be_missed(names, draws)
         last.has_heavy_tails |= "heavy-tailed-draws" in names
         tried.append(f"{label} ({', '.join(names) or 'nothing against it'})")
-        # Slow chains are better than such as have a warning.
-        rank = 0.5 if slow else float(len(names)), r_hat if names else 0.0
+        # Slow chains are better than such as have a warning; a tail that is lost has none.
+        rank = 0.5 if slow else 1.25 if is_worse else float(len(names)), r_hat if names else 0.0
         if best is None or rank <= best[0]:
             best = rank, draws, label
         if not names:
@@ -250,7 +252,8 @@ def _of_chains(task: Task, last: _Last) -> Iterator[Sampler]:
     recentre = last.has_hessian
     is_first = recentre and isinstance(_first(task), AdaptiveHMC)
     for patience in (1, PATIENCE):
-        if not (last.has_heavy_tails or (is_first and patience == 1)):
+        # In stretched coordinates chains may miss an arm that others are often in.
+        if not (is_first if patience == 1 else last.has_heavy_tails):
             yield AdaptiveHMC(recentre=recentre, patience=patience)
         if last.has_heavy_tails:
             yield AdaptiveHMC(recentre=recentre, patience=patience, heavy_tails=True)
@@ -473,6 +476,42 @@ def passed_over(
         distance=float(np.sqrt(away @ np.linalg.solve(spread, away))),
         log_mass_gap=float(worst[0]),
     )
+
+
+# Tails of a coordinate that are looked at; R-hat of earlier draws up to which these count; relative
+# error of a tail's share from which it is little known, and over theirs.
+TAILS, MIXED, LITTLE_KNOWN, TIMES_LESS = (0.05, 0.95), 1.02, 0.3, 2.0
+
+
+def knows_tails_less(posterior: GibbsPosterior, before: Sequence[Draws], draws: Draws) -> bool:
+    """Whether chains come to a tail much less often than earlier ones, which had mixed, did.
+
+    An arm without a mode, which :func:`passed_over` does not see: of stretched coordinates.
+    """
+    if draws.num_particles is not None:
+        return False
+    own = np.asarray(draws.unconstrained(posterior), np.float64)
+    for each in before:
+        if not each.worst_r_hat <= MIXED:
+            continue
+        theirs = np.asarray(each.unconstrained(posterior), np.float64)
+        for share in TAILS:
+            limit = np.quantile(theirs, share, axis=(0, 1))
+            theirs_there, there = ((x < limit) == (share < 0.5) for x in (theirs, own))
+            error, least = _relative_error(there, draws), _relative_error(theirs_there, each)
+            if np.any((error > LITTLE_KNOWN) & (error > TIMES_LESS * least)):
+                return True
+    return False
+
+
+def _relative_error(
+    is_there: Bool[np.ndarray, "chains draws dim"], draws: Draws
+) -> Float[np.ndarray, " dim"]:
+    """Return the standard error of draws' share in a place over that share; infinite for none."""
+    told = describe(is_there.astype(float), draws.num_particles is not None)
+    with np.errstate(divide="ignore"):
+        odds = (1.0 - told["mean"]) / told["mean"]
+    return np.where(told["mean"] > 0, np.sqrt(odds / np.nan_to_num(told["ess"], nan=1.0)), np.inf)
 
 
 def missed_by_a_sum(

@@ -308,6 +308,32 @@ def test_draws_of_this_library_say_what_their_gamma_is(table, tmp_path):
             gdp.audit_inference_data(one, gamma=1.0)
 
 
+def test_the_group_of_draws_alone_says_what_gamma_is_in_it(tmp_path):
+    z = np.random.default_rng(5).normal(size=(30, 1))
+    posterior = gdp.GibbsPosterior(gdp.losses.half_squared_distance, dist.Normal(0, 1).expand([1]))
+    draws = gdp.sample(posterior, z, gamma=0.5, num_samples=100)
+    group = draws.to_xarray(log_likelihood=True)["log_likelihood"].to_dataset()
+    alone = xr.DataTree.from_dict({"/log_likelihood": group})
+    alone.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    expected = gdp.audit_log_likelihood(draws)
+    for one in (group, alone, tmp_path / "a.nc"):
+        assert same(gdp.audit_inference_data(one), expected)
+        with pytest.raises(ValueError, match=r"gamma: these draws are of gamma 0\.5, got 1"):
+            gdp.audit_inference_data(one, gamma=1.0)
+
+
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+def test_what_stands_for_missing_numbers_is_none(name, table, tmp_path):
+    values = table.copy()
+    values[..., 3] = -999.0
+    data = xr.Dataset({"y": (("chain", "draw", "person"), values)})
+    held = xr.DataTree.from_dict({"/log_likelihood": data})
+    encoding = {"/log_likelihood": {"y": {name: -999.0}}}
+    held.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding=encoding)
+    with pytest.raises(ValueError, match=r"not finite|finite numbers|NaN"):
+        gdp.audit_inference_data(tmp_path / "a.nc")
+
+
 @pytest.mark.trust
 def test_draws_of_this_library_go_through_every_door(tmp_path):
     z = np.random.default_rng(5).normal(size=(30, 1))
@@ -360,6 +386,13 @@ def test_tables_of_cmdstan_are_read_by_arviz(table, tmp_path):
         gdp.audit_inference_data(paths, var_names="other")
     with pytest.raises(ValueError, match="path: there is no file"):
         gdp.audit_inference_data([*paths, tmp_path / "missing.csv"])
+    whole = paths[1].read_text()
+    paths[1].write_text(whole[: whole.rindex("\n", 0, -1) + 1])
+    with pytest.raises(ValueError, match=r"different lengths: .*fit-1\.csv.* has 500 draws, .*-2"):
+        gdp.audit_inference_data(paths)
+    paths[1].write_text(whole[: whole.rindex(",")])
+    with pytest.raises(ValueError, match=r"fit-2\.csv' is damaged: row 500 has 14 numbers"):
+        gdp.audit_inference_data(paths)
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,22 @@ def test_a_distance_is_never_left_out(tmp_path):
     assert ledger.spent() == {"gdp": 0.5, "total_variation": one.distance}
 
 
+def test_without_a_finite_epsilon_another_ledger_is_asked_for(tmp_path):
+    found = gdp.Guarantee("replace-one", "direct draw", 1, 1.0, math.inf, 0.5, gdp=80.0)
+    ledger = gdp.Ledger.create(tmp_path / "l", adjacency="replace-one", epsilon=1.0, delta=1e-6)
+    with pytest.raises(ValueError, match=r"ledger: its budget is in .* has no finite epsilon"):
+        charge_guarantee(ledger, found, purpose="p")
+
+
+@pytest.mark.parametrize(("delta", "is_told"), [(1e-5, False), (0.009, False), (0.01, True)])
+def test_a_large_delta_is_told_everywhere(delta, is_told):
+    found = gdp.Guarantee("replace-one", "direct draw", 1, 1.0, 1.0, delta)
+    texts = found.summary(), found._repr_html_()
+    assert all(("publishes every record" in text) == is_told for text in texts)
+    assert ("2 caveats" in repr(found)) == is_told
+    assert guarantee_from_dict(found.to_dict()) == found  # it is no part of what is stored
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [

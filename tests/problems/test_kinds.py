@@ -167,7 +167,7 @@ def test_other_spellings_are_refused_with_the_options_that_read_them(tmp_path, c
     for data in files:
         np.testing.assert_allclose(design(data, **options), wanted, rtol=1e-5, atol=1e-6)
     with pytest.raises(
-        ValueError, match="target: column 'a' holds text, but the squared loss"
+        ValueError, match="target: column 'a' holds text or categories, but the squared loss"
     ) as e:
         table(frame(values), "a", "squared", ["b"])
     assert all(FLAG[name] in str(e.value) for name in options)

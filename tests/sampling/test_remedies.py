@@ -11,9 +11,10 @@ from jax.scipy.special import gammaincc
 from scipy import special
 
 import gibbs_dp as gdp
+from gibbs_dp._cautions import names_of
 from gibbs_dp.sampling import modes, remedies
 from gibbs_dp.sampling.modes import Modes
-from gibbs_dp.sampling.remedies import Task, missed_by_a_sum, remedied
+from gibbs_dp.sampling.remedies import Task, knows_tails_less, missed_by_a_sum, remedied
 
 
 def make_task(dim=2):
@@ -74,7 +75,7 @@ def make_slow():
     moved = np.zeros_like(noise)
     for i in range(1, 5000):
         moved[:, i] = 0.88 * moved[:, i - 1] + noise[:, i]
-    halves = moved[:, -1000:].reshape(4, 2, 500, 2)
+    halves = moved[:, -1000:].reshape(4, 2, 500, 2) * (1 - 0.88**2) ** 0.5
     halves = halves - 0.6 * halves.mean(axis=2, keepdims=True)
     every = np.zeros((4, 1000))
     return gdp.Draws(halves.reshape(4, 1000, 2), every, np.ones(4), np.zeros(4, bool), 1.0, {})
@@ -279,6 +280,39 @@ def test_a_loss_that_changes_in_steps_begins_with_particles(loss, expected):
 
     remedied(task, run, None)
     assert called[0] == expected
+
+
+def make_lacking(share=0.001):
+    """Draws of which few, all of one chain, are in the lowest twentieth of the others."""
+    found = make_draws(0.0)
+    low = np.sort(found.theta[..., 0].ravel())[200]
+    is_there = found.theta[..., 0] < low
+    theta = np.array(found.theta)
+    theta[..., 0] = np.where(is_there, 1.0, theta[..., 0])
+    theta[0, : int(4000 * share), 0] = low - 0.1
+    return replace(found, theta=theta)
+
+
+def test_a_tail_that_earlier_draws_knew_better_is_seen():
+    posterior, right = make_task().posterior, make_draws(0.0)
+    assert not knows_tails_less(posterior, [right], make_draws(0.0))
+    assert not knows_tails_less(posterior, [], make_lacking())
+    for share in (0.0, 0.001, 0.02):
+        assert knows_tails_less(posterior, [right], make_lacking(share))
+    # Chains that had not mixed say nothing, and particles are not judged as chains are.
+    assert not knows_tails_less(posterior, [make_draws(0.7)], make_lacking())
+    particles = replace(make_lacking(), settings={"num_particles": 1024})
+    assert not knows_tails_less(posterior, [right], particles)
+
+
+def test_draws_that_lost_a_tail_are_not_preferred():
+    """A mixture's stretched chains missed an arm with 4% of the mass; those before had it."""
+    right = make_draws(0.0, reach=20.0)
+    assert names_of(right.warnings) == ["heavy-tailed-draws"]
+    draws, called = drawn([make_draws(0.7), right, make_lacking()])
+    assert called[:3] == [FIRST, ("AdaptiveHMC", 1), ("AdaptiveHMC", 1)]
+    assert draws.theta is right.theta
+    assert "tails that earlier draws knew better" in draws.notes[0]
 
 
 def two_peaks(t, z):

@@ -236,6 +236,11 @@ def attack(
             f"guarantee: it is of a {guarantee.mechanism!r}, which has no gamma; attack draws of a "
             "Gibbs posterior."
         )
+    if guarantee is not None and guarantee.mechanism == "chain":
+        raise ValueError(
+            "guarantee: it is of a chain that is run, converged or not, and attacks are on draws "
+            "of the posterior itself; give a guarantee of these, or leave it out."
+        )
     if guarantee is not None and not all(math.isclose(g, guarantee.gamma or 0.0) for g in grid):
         raise ValueError(
             f"gammas: the guarantee is of gamma={guarantee.gamma:g}; attack that gamma alone."

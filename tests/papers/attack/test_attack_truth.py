@@ -227,8 +227,12 @@ def test_what_an_audit_computed_is_taken(on_chains):
         ({"pair": (1.0,)}, "pair: give two examples"),
         ({"pair": (np.zeros(3), np.zeros(2))}, "pair: its examples are not like those"),
         (
-            {"guarantee": gdp.Guarantee("replace-one", "chain", 1, 2.0, 1.0, 0.0)},
+            {"guarantee": gdp.Guarantee("replace-one", "exact draw", 1, 2.0, 1.0, 0.0)},
             "gammas: the guarantee is of gamma=2",
+        ),
+        (
+            {"guarantee": gdp.Guarantee("replace-one", "chain", 1, 1.0, 1.0, 0.0)},
+            "guarantee: it is of a chain that is run",
         ),
     ],
 )
