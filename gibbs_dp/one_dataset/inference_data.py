@@ -469,8 +469,8 @@ def _check_rows(paths: Sequence[Path]) -> None:
         wrong = next((i for i, count in enumerate(counts) if count != counts[0]), None)
         if wrong is not None:
             raise ValueError(
-                f"path: {os.fspath(path)!r} is damaged: row {wrong} has {counts[wrong] + 1} numbers "
-                f"for {counts[0] + 1} columns."
+                f"path: {os.fspath(path)!r} is damaged: row {wrong} has {counts[wrong] + 1} "
+                f"numbers for {counts[0] + 1} columns."
             )
         lengths.append(len(counts))
     other = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
