@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy import special
 
-from gibbs_dp._jaxlib.devices import is_accelerator, target_platform
 from gibbs_dp._jaxlib.precision import expm1_and_exp, horner, matmul
 from gibbs_dp.estimators.jackknife import LeavingOut
 from gibbs_dp.estimators.on_average_kl import MAX_EXPONENT, bounded
@@ -417,7 +416,7 @@ def _auc_of_pairs(
 
     def spread(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
         if r.size <= MOST_COMPARED:
-            return _distance(r, w)
+            return jnp.sum(w * matmul(jnp.abs(r[:, None] - r), w))
         # Points of an exact sum: there may be many.
         order = jnp.argsort(r)
         r, w = r[order], w[order]
@@ -440,35 +439,6 @@ def _auc_of_pairs(
     change = jnp.exp(whole[0][:count, 0] - parts[0][..., 0])
     of_parts = jnp.mean(auc(change * between, shares), axis=-1)
     return jnp.mean(found) + left.whole * jnp.mean(found[:count]) + matmul(left.parts, of_parts)
-
-
-# On CPUs, draws that are compared with others at once: their differences stay in registers.
-ROWS, WIDTH = 8, 256
-
-
-def _distance(r: Float[Array, " draws"], w: Float[Array, " draws"]) -> Float[Array, ""]:
-    """Sum of the distances of all draws from all, by their weights."""
-
-    def from_some(some: tuple[Array, Array], others: Array) -> Float[Array, " others"]:
-        return jnp.sum(some[1][:, None] * jnp.abs(some[0][:, None] - others), axis=0)
-
-    if is_accelerator(target_platform()):
-        return jnp.sum(w * from_some((r, w), r))
-
-    def parts(size: int) -> tuple[Array, Array]:
-        padded = [jnp.pad(a, (0, -a.size % size)).reshape(-1, size) for a in (r, w)]
-        return padded[0], padded[1]
-
-    rows = parts(ROWS)
-
-    def of_columns(column: tuple[Array, Array]) -> Float[Array, ""]:
-        def add(i: Array, so_far: Array) -> Array:
-            return so_far + from_some((rows[0][i], rows[1][i]), column[0])
-
-        far = jax.lax.fori_loop(0, rows[0].shape[0], add, jnp.zeros_like(column[0]))
-        return jnp.sum(column[1] * far)
-
-    return jnp.sum(jax.lax.map(of_columns, parts(min(WIDTH, r.size))))
 
 
 def _renyi(
