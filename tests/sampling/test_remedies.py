@@ -12,9 +12,10 @@ from scipy import special
 
 import gibbs_dp as gdp
 from gibbs_dp._cautions import names_of
-from gibbs_dp.sampling import modes, remedies
+from gibbs_dp.sampling import lost_places, modes
+from gibbs_dp.sampling.lost_places import knows_tails_less, missed_by_a_sum
 from gibbs_dp.sampling.modes import Modes
-from gibbs_dp.sampling.remedies import Task, knows_tails_less, missed_by_a_sum, remedied
+from gibbs_dp.sampling.remedies import Task, remedied
 
 
 def make_task(dim=2):
@@ -382,4 +383,4 @@ def test_a_sum_over_many_rows_takes_some_at_a_time(monkeypatch):
     assert missed_by_a_sum(posterior, batch, 1.0, drawn_at(posterior, right + 1e-3)) is not None
     assert len(set(sizes)) == 1
     assert sizes[0] * num_rows <= modes.LOSSES_AT_ONCE
-    assert sum(sizes) / 2 * num_rows <= 2.1 * remedies.MOST_LOSSES
+    assert sum(sizes) / 2 * num_rows <= 2.1 * lost_places.MOST_LOSSES
