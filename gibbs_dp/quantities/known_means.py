@@ -71,13 +71,17 @@ def _drawn(spec: AuditSpec, key: Array) -> PyTree:
 
 
 def num_directions(spec: AuditSpec) -> int:
-    """Coordinates of slopes; of a structured loss numbers of an example."""
+    """Coordinates of slopes; of a structured loss numbers of an example, 0 if not all are real."""
     if not spec.posterior.structured:
         return spec.posterior.dim
 
     def count() -> int:
-        train, _ = jax.eval_shape(partial(_drawn, spec), spec.key)
-        return sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(train))
+        leaves = jax.tree.leaves(jax.eval_shape(partial(_drawn, spec), spec.key)[0])
+        is_real = all(
+            any(jnp.issubdtype(leaf.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
+            for leaf in leaves
+        )
+        return is_real * sum(math.prod(leaf.shape[1:]) for leaf in leaves)
 
     sizes = spec.n, spec.num_ghosts
     return remembered(count, "numbers of an example", spec.posterior, spec.population, *sizes)

@@ -1,5 +1,6 @@
 """Control variates of known means: coefficients, features, partners, and what audits gain."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -14,6 +15,7 @@ import gibbs_dp as gdp
 from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, roots
 from gibbs_dp.estimators import mean_interval
+from gibbs_dp.model.populations import as_population
 from gibbs_dp.papers.on_average_kl.closed_forms import linear_regression_replaced
 from gibbs_dp.quantities import known_means
 from gibbs_dp.quantities.known_means import NUM_SCALARS, KnownMeans, refined
@@ -288,6 +290,13 @@ def test_a_structured_loss_has_smaller_errors_and_meets_the_truth(structured):
         error = np.hypot(report["on_average_kl_se"][0], np.std(exact) / 1000.0)
         assert abs(report["on_average_kl"][0] - exact.mean()) < 4.0 * error
     assert controlled["on_average_kl_se"][0] < 0.4 * plain["on_average_kl_se"][0]
+
+
+@pytest.mark.parametrize(("kind", "count"), [(float, 2), (int, 2), (bool, 2), (complex, 0)])
+def test_numbers_of_an_example_are_real(kind, count, structured):
+    _, settings, _ = structured
+    population = as_population(lambda key, n: jax.random.normal(key, (n, 2)).astype(kind))
+    assert known_means.num_directions(replace(settings, population=population)) == count
 
 
 def test_examples_of_many_numbers_have_none():
