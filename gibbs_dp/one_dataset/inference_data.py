@@ -381,7 +381,7 @@ def audit_inference_data(
     """
     names = [var_names] if isinstance(var_names, str) else var_names
     held, marks = _log_likelihood_of(data, names)
-    power, is_tempered = _gamma(gamma, marks)
+    power, is_tempered = _gamma(gamma, {**held.attrs, **marks})
     if "dataset" in held.dims and is_tempered:
         raise ValueError(
             f"data: these are draws of {held.sizes['dataset']} datasets; audit one at a time."
@@ -422,11 +422,11 @@ def _log_likelihood_of(
     if isinstance(data, (list, tuple)) and data:
         return _from_cmdstan([Path(path) for path in data], var_names), {}
     if isinstance(data, xr.Dataset):
-        return data, data.attrs
+        return data, {}
     if isinstance(data, xr.DataTree):
         if GROUP not in data.children:
             raise ValueError(f"data: {MISSING.format(has=_has(list(data.children)))}")
-        return data[GROUP].to_dataset(), {**data[GROUP].attrs, **data.attrs}
+        return data[GROUP].to_dataset(), data.attrs
     if not callable(getattr(data, "groups", None)):
         raise ValueError(
             "data: must be InferenceData, a DataTree, a Dataset, the path of a NetCDF-4 file or a "
@@ -434,7 +434,7 @@ def _log_likelihood_of(
         )
     if GROUP not in data.groups():
         raise ValueError(f"data: {MISSING.format(has=_has(list(data.groups())))}")
-    return data[GROUP], {**data[GROUP].attrs, **getattr(data, "attrs", {})}
+    return data[GROUP], getattr(data, "attrs", {})
 
 
 def _has(groups: list[str]) -> str:

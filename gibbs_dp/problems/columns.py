@@ -224,8 +224,8 @@ def _target(column: ColumnFacts, loss: Loss, spelled: NumberFormat) -> tuple[Any
         refuse_moments(name, column.levels, "target")
         raise ValueError(
             f"target: column {name!r} holds text or categories, but the {loss.name} loss needs "
-            "numbers; "
-            f"for classes use the logistic or softmax loss{remedies(column.levels, spelled)}."
+            "numbers; for classes use the logistic or softmax loss"
+            f"{remedies(column.levels, spelled)}."
         )
     if column.std == 0:
         raise ValueError(f"target: every row of {name!r} is {column.mean:g}; nothing to predict.")

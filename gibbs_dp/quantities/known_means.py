@@ -186,9 +186,9 @@ class KnownMeans:
         self._spec, self._u = spec, u
         self._roots = {s: roots(spec.key, s) for s in (Stream.MAIN, Stream.UNSAMPLED)}
         wanted = math.ceil(LEAST_PARTNERS_IN_ALL / spec.num_datasets) if spec.is_exact else 0
-        self.num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         if spec.posterior.structured:  # nothing is differentiated
-            self.num_partners = MOST_PARTNERS
+            wanted = MOST_PARTNERS
+        self.num_partners = min(MOST_PARTNERS, max(PARTNERS, wanted))
         # Calls whose datasets are taken together.
         calls = math.ceil(spec.num_datasets / HEIGHT)
         most = min(
@@ -217,7 +217,11 @@ class KnownMeans:
             first, of_prior = self._run(Stream.UNSAMPLED, 0, self.num_partners)
             middle = np.asarray(first.products[:HEIGHT]).mean(axis=0)
             prior = np.asarray(of_prior)
-            self._matrices = [self._at(gamma, middle, prior) for gamma in self._spec.gammas]
+            gammas = self._spec.gammas
+            if self._spec.posterior.structured:
+                self._matrices = [_of_numbers(middle[0])] * len(gammas)
+            else:
+                self._matrices = [self._at(gamma, middle, prior) for gamma in gammas]
             sizes = jax.tree.map(abs, first)
             self._sizes = [m and self._size(sizes, m) for m in self._matrices]
         if all(at is None for at in self._matrices):
@@ -297,21 +301,29 @@ class KnownMeans:
         of_prior: Float[np.ndarray, "dim dim"],
     ) -> _Matrices | None:
         """Laplace fit of posteriors at a gamma; None where there is none."""
-        is_structured, scale = self._spec.posterior.structured, gamma * self._spec.n
-        # In the scale of slopes, or of examples.
-        precision = np.asarray(products[0], np.float64)
-        if not is_structured:
-            precision = scale * np.asarray(products[2], np.float64) + of_prior
+        scale = gamma * self._spec.n
+        precision = scale * np.asarray(products[2], np.float64) + of_prior
         if not np.isfinite(precision).all():
             return None
         height, axes = np.linalg.eigh(0.5 * (precision + precision.T))
-        if is_structured:  # numbers may be tied to each other, as those of one class in k are
-            height = np.maximum(height, 2 * LEAST_CURVED * height[-1])
         if not height[0] > LEAST_CURVED * height[-1]:
             return None
-        covariance, root = (axes / height) @ axes.T, axes / np.sqrt(height)
-        curved = covariance if is_structured else scale * covariance @ products[0] @ covariance
+        covariance = (axes / height) @ axes.T
+        curved, root = scale * covariance @ products[0] @ covariance, axes / np.sqrt(height)
         return _Matrices(*(a.astype(products.dtype) for a in (covariance, curved, root)))
+
+
+def _of_numbers(spread: Float[np.ndarray, "dim dim"]) -> _Matrices | None:
+    """Examples' own scale, for a structured loss at any gamma; None where they do not vary."""
+    if not np.isfinite(spread).all():
+        return None
+    height, axes = np.linalg.eigh(0.5 * (spread + spread.T).astype(np.float64))
+    # Numbers may be tied to each other, as those of one class in k are.
+    height = np.maximum(height, 2 * LEAST_CURVED * height[-1])
+    if not height[0] > 0:
+        return None
+    inverse, root = (axes / height) @ axes.T, axes / np.sqrt(height)
+    return _Matrices(*(a.astype(spread.dtype) for a in (inverse, inverse, root)))
 
 
 # Datasets to a coefficient at least: six numbers first, then means in all directions.

@@ -133,8 +133,7 @@ def test_the_fit_of_a_quadratic_loss_and_a_gaussian_prior_is_the_posterior():
     """Of precision ``gamma n H + P``, which no feature of a flat prior shows."""
     hessian, prior = np.array([[2.0, 0.4], [0.4, 1.0]]), np.diag([30.0, 90.0])
     products = np.stack([np.eye(2)] * 2 + [hessian])
-    posterior = SimpleNamespace(structured=False)
-    means = SimpleNamespace(_spec=SimpleNamespace(n=50, posterior=posterior))
+    means = SimpleNamespace(_spec=SimpleNamespace(n=50))
     covariance, curved, root = KnownMeans._at(means, 0.7, products, prior)
     exact = np.linalg.inv(0.7 * 50 * hessian + prior)
     np.testing.assert_allclose(covariance, exact, rtol=1e-12)
