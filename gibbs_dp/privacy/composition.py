@@ -21,7 +21,7 @@ from gibbs_dp.information.bounds import (
 )
 from gibbs_dp.information.divergences.batched import hockey_stick
 from gibbs_dp.privacy.figures import ALLOWANCE, NOT_COVERED, sum_up
-from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.guarantee import Guarantee, caveats_of_delta
 from gibbs_dp.privacy.routes import LARGEST
 
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
@@ -66,7 +66,8 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     ComposedDP
         ``epsilon`` is infinite where nothing holds at this delta. ``delta`` is as given, but for
         deltas that add up to it: eleven times 1/11 of it, each rounded, is a little more, and the
-        sum is told, rounded up. Caveats, "NOT COVERED" above all, are kept.
+        sum is told, rounded up. Caveats, "NOT COVERED" above all, are kept; a delta of 0.01 or more
+        is one, too.
 
     Raises
     ------
@@ -90,7 +91,8 @@ def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     composed = ComposedDP(*min(routes(delta), (_near_exact(guarantees, delta), delta)))
     holds = [(f"holds {g.holds}",) if g.holds else () for g in guarantees]
     composed.assumptions = _each_once([*holds, *(g.assumptions for g in guarantees)])
-    composed.caveats = _each_once(g.caveats for g in guarantees)
+    of_delta = caveats_of_delta(composed.delta)
+    composed.caveats = _each_once([*(g.caveats for g in guarantees), of_delta])
     return composed
 
 

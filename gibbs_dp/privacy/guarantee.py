@@ -43,6 +43,16 @@ IDEALIZED = "of exact draws; the draws of a Markov chain are approximate"
 LARGE_DELTA = 0.01
 
 
+def caveats_of_delta(delta: float) -> tuple[str, ...]:
+    """Say what a large delta allows; nothing of a small one."""
+    if delta < LARGE_DELTA:
+        return ()
+    return (
+        f"delta = {delta:.3g}: a mechanism that publishes every record with this probability "
+        "meets it, too; a delta should be far below one over the number of records.",
+    )
+
+
 @dataclass(frozen=True)
 class Guarantee(ResultWithPage):
     """A differential-privacy guarantee and its assumptions; numbers in nats.
@@ -291,13 +301,7 @@ class Guarantee(ResultWithPage):
         >>> Guarantee("replace-one", "direct draw", 1, 1.0, 1.0, 0.5).all_caveats[-1][:45]
         'delta = 0.5: a mechanism that publishes every'
         """
-        if self.delta < LARGE_DELTA:
-            return self.caveats
-        text = (
-            f"delta = {self.delta:.3g}: a mechanism that publishes every record with this "
-            "probability meets it, too; a delta should be far below one over the number of records."
-        )
-        return (*self.caveats, text)
+        return (*self.caveats, *caveats_of_delta(self.delta))
 
     def summary(self) -> str:
         """Return the promise, then one line for every assumption and caveat."""

@@ -54,6 +54,13 @@ def test_mixed_releases_take_the_best_route():
     assert compose(both, delta=0.0).epsilon == math.inf
 
 
+def test_a_large_delta_of_the_whole_has_a_caveat():
+    small = [gaussian(0.5)] * 2
+    assert compose(small, delta=1e-6).caveats == small[0].caveats
+    (text,) = set(compose(small, delta=0.5).caveats) - set(small[0].caveats)
+    assert text.startswith("delta = 0.5: a mechanism that publishes every record")
+
+
 def test_renyi_curves_of_bounded_range_add():
     """A hundred bounded-range draws, adaptively: below the zCDP conversion, above one batch."""
     posterior = gdp.GibbsPosterior(gdp.losses.logistic, gdp.Flat(gdp.supports.l2_ball(2, 1.0)))
