@@ -68,3 +68,24 @@ def test_no_file_imports_itself_by_way_of_others():
     # Packages' faces re-export what is inside them; files are what can go in circles.
     files = {name: {w for w in wanted if "." in w} for name, wanted in imports().items()}
     list(TopologicalSorter(files).static_order())
+
+
+def names_given_twice(body):
+    """Constants that a module's own lines bind, and bind again."""
+    targets = []
+    for node in body:
+        if isinstance(node, ast.Assign):
+            targets += [t for target in node.targets for t in ast.walk(target)]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets.append(node.target)
+    names = [t.id for t in targets if isinstance(t, ast.Name)]
+    return {name for name in names if names.count(name) > 1 and name.strip("_").isupper()}
+
+
+def test_no_constant_of_a_module_is_bound_twice():
+    # The second would hold in functions above it, too, whose author read the first.
+    assert names_given_twice(ast.parse("A = 1\nA, B = 2, 3").body) == {"A"}
+    twice = {
+        path: names_given_twice(ast.parse(path.read_text()).body) for path in ROOT.rglob("*.py")
+    }
+    assert {str(path): names for path, names in twice.items() if names} == {}

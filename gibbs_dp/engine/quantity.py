@@ -94,7 +94,7 @@ class Quantity:
 
         Parameters
         ----------
-        asked
+        spec
             What is to be sampled.
         learnt
             Everything that was asked for, by name.

@@ -201,7 +201,7 @@ Bound = Callable[[Bounds, Bounds], Bounds]
 # Share of the trials that choose an event, and the most thresholds that are tried.
 CHOOSING, NUM_CUTS = 0.25, 400
 # No bound of so many trials comes near it.
-LARGEST_EPSILON, LARGEST_MU = 60.0, 20.0
+LARGEST_SHOWN_EPSILON, LARGEST_SHOWN_MU = 60.0, 20.0
 
 # Many runs: probabilities of an event on two neighbours.
 
@@ -492,7 +492,7 @@ def _refuted(count: int, guesses: int, right: int, delta: float, error: float) -
 
     if excess(0.0) >= 0:
         return 0.0
-    root = float(brentq(excess, 0.0, LARGEST_EPSILON, xtol=1e-9))
+    root = float(brentq(excess, 0.0, LARGEST_SHOWN_EPSILON, xtol=1e-9))
     return max(0.0, root - 1e-8)
 
 
@@ -529,7 +529,7 @@ def least_mass(
 
 def _refuted_mu(count: int, guesses: int, right: int, error: float) -> float:
     """Return the largest mu that is refuted, from below; 0 where none is."""
-    low, high = 0.0, LARGEST_MU
+    low, high = 0.0, LARGEST_SHOWN_MU
     if 2 * right <= guesses or least_mass(count, guesses, right, error, low) <= 1:
         return 0.0
     while high - low > 1e-6 * high:

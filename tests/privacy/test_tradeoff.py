@@ -106,6 +106,11 @@ def test_replacing_is_removing_and_adding():
     )
     void = Guarantee("add-remove", "chain", 1, 1.0, 2.0, 0.5)
     assert largest_advantage(as_replace_one(void)) == 1.0
+    # (1 + e^100) 1e-27 is above one: nothing is left, however small the delta was.
+    far = Guarantee("add-remove", "chain", 1, 1.0, 100.0, 1e-27)
+    assert (as_replace_one(far).epsilon, as_replace_one(far).delta) == (math.inf, 0.0)
+    near = Guarantee("add-remove", "chain", 1, 1.0, 100.0, 1e-50)
+    assert as_replace_one(near).delta == pytest.approx((1 + math.exp(100.0)) * 1e-50)
 
 
 def test_files(tmp_path):
