@@ -78,7 +78,7 @@ def names_given_twice(body):
             targets += [t for target in node.targets for t in ast.walk(target)]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             targets.append(node.target)
-    names = [t.id for t in targets if isinstance(t, ast.Name)]
+    names = [t.id for t in targets if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store)]
     return {name for name in names if names.count(name) > 1 and name.strip("_").isupper()}
 
 
