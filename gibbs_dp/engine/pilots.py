@@ -497,7 +497,9 @@ def _refuse_coarse(
         return  # the failures themselves are reported
     leading = settings.leading
     one, two = (
-        np.asarray(leading.values_of(getattr(run.only(both).values, leading.name), estimator))
+        np.asarray(
+            leading.values_of(getattr(run.only(both).values, leading.name), estimator, settings)
+        )
         for run in (first, second)
     )
     apart = float(np.sqrt(np.mean(np.square(one - two, dtype=np.float64))))

@@ -223,13 +223,15 @@ class LeadingQuantity(Quantity):
         """Name of another estimator that finished datasets ask for; None: stay."""
         raise NotImplementedError
 
-    def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
+    def values_of(
+        self, values: Any, choice: str, settings: AuditSpec
+    ) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate."""
         raise NotImplementedError
 
-    def needs_pairs(self, choice: str) -> bool:
+    def needs_pairs(self, choice: str, settings: AuditSpec) -> bool:
         """Whether this estimator compares draws of replaced posteriors, in every dataset."""
-        del choice
+        del choice, settings
         return True
 
     def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
@@ -335,7 +337,7 @@ class Settings(AuditSpec):
 
     def num_paired(self, choice: str, is_stored: bool) -> int:
         """First datasets that pairs are sampled for, where this estimator leads."""
-        if self.leading.needs_pairs(choice):
+        if self.leading.needs_pairs(choice, self):
             return sys.maxsize
         counts = self.num_stored if is_stored else self.num_kept
         wanted = [q for q in self.quantities if q.least_pairs(choice)]

@@ -316,7 +316,7 @@ def _needs_more(runner: Runner, track: Track, archive: Archive | None, is_tentat
     else:
         estimator = other_estimator(settings, track)
         if estimator is not None and settings.is_exact:
-            if not settings.leading.needs_pairs(estimator):
+            if not settings.leading.needs_pairs(estimator, settings):
                 track.tuned = track.tuned._replace(estimator=estimator)  # blocks have it, too
             elif is_tentative:
                 raise BeyondSumsError(track.gamma)

@@ -89,7 +89,8 @@ class Track:
         summary, leading = self.summary(), self.settings.leading
         assert summary is not None
         of_estimators = getattr(summary.values, leading.name)
-        values = np.array(leading.values_of(of_estimators, self.tuned.estimator), np.float64)
+        found = leading.values_of(of_estimators, self.tuned.estimator, self.settings)
+        values = np.array(found, np.float64)
         is_good = is_believed(summary) & np.isfinite(values)
         controls = None if self.controls is None else self.controls.of(self.gamma, summary.size)
         if controls is not None:

@@ -481,8 +481,10 @@ def _complete(runner: Runs, tuned: Tuned, origin: Origin, plan: Plan) -> Tuned:
 
 
 def with_pairs(runner: Runs, tuned: Tuned, plan: Plan) -> Tuned:
-    """Add how many pairs the chosen estimator takes."""
+    """Add how many pairs the chosen estimator takes, where any dataset's are compared."""
     inputs, settings = tuned.inputs, runner.settings
+    if not settings.num_paired(tuned.estimator, is_stored=True):
+        return tuned
 
     def pilots(num_pairs: int) -> Any:
         spec = inputs._replace(num_pairs=on_device(np.int32(num_pairs)))

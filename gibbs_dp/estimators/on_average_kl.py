@@ -211,7 +211,7 @@ def _half_squares(
 ) -> Float[Array, "groups members others"]:
     """Half the variances of the log ratios of the pairs of :func:`_all_pairs`."""
     share = weight.reshape(-1) / weight.shape[0]
-    a, b = _in_groups(x, y)
+    a, b = in_groups(x, y)
     cross = jnp.einsum("t,tgi,tgj->gij", share, a, b, precision="highest")
     alone = [0.5 * jnp.einsum("t,tgi->gi", share, c**2, precision="highest") for c in (a, b)]
     half = alone[0][..., :, None] + alone[1][..., None, :] - cross
@@ -278,11 +278,11 @@ def _all_pairs(f: Factors) -> Float[Array, "groups members ghosts"]:
     in one group each, a remainder of the examples in none.
     """
     share = f.weight / f.weight.shape[0]
-    a, b = _in_groups(f.train * share[..., None], f.ghost)
+    a, b = in_groups(f.train * share[..., None], f.ghost)
     return jax.vmap(_excess, in_axes=(1, 1, None, None))(a, b, share.reshape(-1), f.is_large)
 
 
-def _in_groups(
+def in_groups(
     train: Float[Array, "chains draws n"], ghost: Float[Array, "chains draws ghosts"]
 ) -> tuple[Float[Array, "points groups members"], Float[Array, "points groups others"]]:
     """Examples and ghosts in the groups within which they are paired."""

@@ -246,6 +246,14 @@ class GibbsPosterior(FlatCoordinates):
         return isinstance(self.loss, Loss) and self.loss.is_quadratic
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether it is a Gaussian, of examples that each move it along one direction."""
+        loss, prior = self.loss, self.prior
+        has_directions = isinstance(loss, Loss) and type(loss).rank_one is not Loss.rank_one
+        is_alone = len(prior.leaves) == 1
+        return has_directions and self.is_quadratic and is_alone and prior.is_gaussian
+
+    @property
     def has_convex_loss(self) -> bool:
         """Whether the loss declares itself convex."""
         return getattr(self.loss, "is_convex", False) is True

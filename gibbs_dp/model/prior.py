@@ -67,12 +67,16 @@ class Flat:
         return jnp.zeros_like(theta, shape=())
 
 
+def _unwrapped(law: Any) -> Any:
+    """Return the law that is expanded, or whose components are one event."""
+    while isinstance(law, _WRAPPERS):
+        law = law.base_dist
+    return law
+
+
 def flat_if_improper(law: Any) -> Any:
     """Return a law, or the flat measure that an improper uniform one is."""
-    base = law
-    while isinstance(base, _WRAPPERS):
-        base = base.base_dist
-    if not isinstance(base, dist.ImproperUniform):
+    if not isinstance(_unwrapped(law), dist.ImproperUniform):
         return law
     return Flat(Support(law.support, tuple(law.batch_shape + law.event_shape)))
 
@@ -105,11 +109,10 @@ def _draw_leaf(leaf: Any, key: PRNGKeyArray) -> Array:
 
 
 def _has_draws(leaf: Any) -> bool:
-    while isinstance(leaf, _WRAPPERS):
-        leaf = leaf.base_dist
-    if isinstance(leaf, Flat):
-        return chart_of(leaf.support.constraint) is not None
-    return not isinstance(leaf, dist.ImproperUniform)
+    law = _unwrapped(leaf)
+    if isinstance(law, Flat):
+        return chart_of(law.support.constraint) is not None
+    return not isinstance(law, dist.ImproperUniform)
 
 
 def _support_of(leaf: Any) -> Support:
@@ -144,9 +147,7 @@ def _support_of(leaf: Any) -> Support:
 
 
 def _is_uniform(law: dist.Distribution) -> bool:
-    while isinstance(law, _WRAPPERS):
-        law = law.base_dist
-    return isinstance(law, dist.Uniform)
+    return isinstance(_unwrapped(law), dist.Uniform)
 
 
 def _refuse_moving(some: list[Support], others: list[Support]) -> None:
@@ -284,6 +285,13 @@ class Prior:
     def is_translation_invariant(self) -> bool:
         """Whether this is Lebesgue measure on all of Euclidean space."""
         return self.is_euclidean and all(isinstance(leaf, Flat) for leaf in self.leaves)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether every part is a Gaussian, or flat, on all of Euclidean space."""
+        laws = (_unwrapped(leaf) for leaf in self.leaves)
+        kinds = Flat, dist.Normal, dist.MultivariateNormal
+        return self.is_euclidean and all(isinstance(law, kinds) for law in laws)
 
     @property
     def is_euclidean(self) -> bool:

@@ -37,7 +37,7 @@ from gibbs_dp.estimators.privacy_loss import (
 from gibbs_dp.estimators.roc import Roc, linearized
 from gibbs_dp.model.check import positive_count
 from gibbs_dp.quantities.kl_estimators import (
-    Ghost,
+    OneSided,
     is_small,
     jackknife_shift,
     shift_limit,
@@ -354,8 +354,8 @@ class Attacker(Quantity):
     # -- what was asked for -----------------------------------------------------------------
 
     def least_pairs(self, choice: str) -> int:
-        """One where ghosts lead: the KL is large, and only draws of both posteriors will do."""
-        return int(choice == Ghost.name)
+        """One where the KL is large, and only draws of both posteriors will do."""
+        return int(choice != OneSided.name)
 
     def identity(self) -> int:
         """How many draws are seen together."""

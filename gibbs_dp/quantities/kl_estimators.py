@@ -8,13 +8,20 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from gibbs_dp import estimators
+from gibbs_dp._jaxlib.linalg import cholesky, solve_lower
+from gibbs_dp._jaxlib.precision import matmul
 from gibbs_dp.engine.plan import MOST_PAIRS
 from gibbs_dp.engine.view import PairView, View
 from gibbs_dp.estimators.average import fitted_share
+from gibbs_dp.estimators.on_average_kl import in_groups
+from gibbs_dp.model.losses.base import Loss, RankOne
+from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.results.table import Column, Style
+from gibbs_dp.sampling.laplace import MAX_LAPLACE_DIM
+from gibbs_dp.sampling.target import Target
 
 # Fewer say nothing about a coefficient.
 LEAST_DATASETS = 8
@@ -183,6 +190,84 @@ class OneSided(Estimator):
     def value_of(self, values: OneSidedValues) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate, nats."""
         return np.asarray(values.value)
+
+
+# On-average KL of Gaussian posteriors, which needs no draws.
+
+# A change whose logarithm is taken as a sum of powers: its difference has no digits left.
+_SMALL_CHANGE = 0.1
+
+
+def has_closed_form(posterior: GibbsPosterior, group_size: int) -> bool:
+    """Whether on-average KL is a function of the examples."""
+    return posterior.is_gaussian and group_size == 1 and posterior.dim <= MAX_LAPLACE_DIM
+
+
+def closed_form_kl(view: View) -> Float[Array, ""] | None:
+    """KL of a Gaussian posterior from those with an example replaced, mean over pairs.
+
+    None where there is no closed form, and where a sum over points is as exact.
+    """
+    posterior, draws, gamma = view.posterior, view.draws, view.inputs.gamma
+    is_sum = draws.log_normalizer is not None and draws.log_normalizer_se is None
+    whitening = draws.whitening
+    if whitening is None or is_sum or not has_closed_form(posterior, view.plan.group_size):
+        return None
+    target = Target(posterior, view.train, gamma)
+    potential = whitening.pull_back(target.around(draws.mode, draws.reference, whitening))
+    # Its slope and Hessian anywhere say all, in whatever coordinates draws were made.
+    zero = jnp.zeros_like(draws.mode)
+    hessian, slope = jax.hessian(potential)(zero), jax.grad(potential)(zero)
+    to_standard = solve_lower(cholesky(hessian), jnp.eye(zero.size, dtype=zero.dtype))
+    mean = posterior.constrain(whitening.color(-matmul(to_standard.T, matmul(to_standard, slope))))
+
+    loss = posterior.loss
+    assert isinstance(loss, Loss)
+
+    def moves(data: PyTree) -> RankOne:
+        """Find what examples do to the potential where the posterior is a standard normal."""
+        found, scale = loss.rank_one(mean, data), whitening.scale
+        assert found is not None
+        flat = found.direction
+        whitened = flat * scale if scale.ndim == 1 else matmul(flat, scale)
+        return RankOne(
+            matmul(whitened, to_standard.T), gamma * found.slope, gamma * found.curvature
+        )
+
+    return gaussian_kl(moves(view.train), moves(view.ghosts))
+
+
+def gaussian_kl(train: RankOne, ghost: RankOne) -> Float[Array, ""]:
+    """``KL(N(0, I) || p')``, mean over pairs of an example that leaves and a ghost that comes.
+
+    ``p'`` has the precision ``P' = I + c_g g g^T - c_a a a^T`` and the mean ``-P'^-1 b``, ``b =
+    s_g g - s_a a`` (slopes and curvatures along the two directions), so that ``2 KL = tr(P' - I) -
+    log det P' + b^T P'^-1 b``. All three are functions of the directions' products.
+    """
+    # A row for each number of an example.
+    old, new = (
+        jnp.concatenate([m.direction.T, m.slope[None], m.curvature[None]]) for m in (train, ghost)
+    )
+    old, new = in_groups(old[None], new[None])
+    a, s_a, c_a = old[:-2], old[-2, :, :, None], old[-1, :, :, None]
+    g, s_g, c_g = new[:-2], new[-2, :, None], new[-1, :, None]
+    aa, gg = jnp.sum(a**2, axis=0)[:, :, None], jnp.sum(g**2, axis=0)[:, None]
+    ag = jnp.einsum("dki,dkj->kij", a, g, precision="highest")
+    area = jnp.maximum(aa * gg - ag**2, 0.0)
+    change = c_g * gg - c_a * aa - c_a * c_g * area  # of the determinant
+    moved = s_g**2 * gg + s_a**2 * aa - 2.0 * s_a * s_g * ag + area * (c_g * s_a**2 - c_a * s_g**2)
+    twice = _beyond_logarithm(change) + c_a * c_g * area + moved / (1.0 + change)
+    return 0.5 * jnp.mean(jnp.where(change > -1.0, twice, jnp.inf))
+
+
+def _beyond_logarithm(x: Float[Array, "*pairs"]) -> Float[Array, "*pairs"]:
+    """``x - log(1 + x)``, to all digits."""
+    small = jnp.clip(x, -_SMALL_CHANGE, _SMALL_CHANGE)
+    powers = jnp.zeros_like(x)
+    for k in range(9, 1, -1):
+        powers = 1.0 / k - small * powers
+    series = small**2 * powers
+    return jnp.where(jnp.abs(x) < _SMALL_CHANGE, series, x - jnp.log1p(jnp.maximum(x, -1.0)))
 
 
 # On-average KL from draws of the posterior and of replaced ones.

@@ -31,6 +31,7 @@ from gibbs_dp.engine.datasets import Stream, draw_dataset, keys_of, remembered, 
 from gibbs_dp.engine.executor import run_jobs
 from gibbs_dp.engine.plan import AuditSpec, power_of_two, whole_power_of_two
 from gibbs_dp.model.posterior import GibbsPosterior
+from gibbs_dp.quantities.kl_estimators import has_closed_form
 
 # Datasets from where it is worth a program; parameters up to which Hessians are cheap. Examples of
 # a dataset, and parameter: with fewer, its own Hessian has little to do with others'.
@@ -55,7 +56,8 @@ LOOPS = frozenset({"while", "scan", "pure_callback", "io_callback"})
 def is_worthwhile(spec: AuditSpec) -> bool:
     """Whether they tell much of a KL, and datasets cost little beside their posteriors."""
     is_short = spec.n < LEAST_EXAMPLES * spec.posterior.dim
-    if is_short and not (spec.is_exact or spec.posterior.structured):
+    is_drawn = not spec.is_exact and not has_closed_form(spec.posterior, spec.group_size)
+    if is_short and is_drawn and not spec.posterior.structured:
         return False
 
     def find() -> bool:

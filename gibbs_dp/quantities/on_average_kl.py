@@ -32,6 +32,8 @@ from gibbs_dp.quantities.kl_estimators import (
     TwoSided,
     TwoSidedValues,
     choose_estimator,
+    closed_form_kl,
+    has_closed_form,
     is_small,
     jackknife_shift,
     lost_share,
@@ -192,7 +194,7 @@ def _why(row: KLRow, estimator: str) -> str:
             "either the draws are not from the posterior, or on_average_kl is wrong, as two "
             "posteriors that hardly overlap make it; then trust the latter, or raise num_samples"
         )
-    if max(row.value, row.ghost) > LARGE_KL:
+    if max(row.value, row.ghost) > LARGE_KL and estimator != CLOSED_FORM:
         return (
             "either the draws are not from the posterior, or the one-sided on_average_kl fails, as "
             "it does for large ones; use the two-sided estimator"
@@ -238,13 +240,14 @@ def pairs_worth(pilots: TwoSidedValues, num_pairs: int) -> int:
 
 
 ESTIMATORS: tuple[Estimator, ...] = (OneSided(), TwoSided(), Ghost())
-AUTO = "auto"
+AUTO, CLOSED_FORM = "auto", "closed form"
 # Times the pilots' limit.
 TAIL_LIMIT = 1.5
 
 _BY_NAME = {e.name: e for e in ESTIMATORS}
 # Under the name that it has in its module: blocks go to other processes and come back.
 _FIELDS: Any = [(e.field, e.Values) for e in ESTIMATORS]
+_FIELDS += [("closed_form", Float[Any, "*b"] | None)]  # where there is one
 OnAverageKLValues: Any = NamedTuple("OnAverageKLValues", _FIELDS)  # type: ignore[misc]
 
 
@@ -261,7 +264,8 @@ class OnAverageKL(LeadingQuantity):
         where the KL is some nats. "auto" decides per gamma on pilot datasets, and leaves one side
         where the reported datasets show that it fails on them. Of sums over points the one-sided
         estimate is exact, up to some nats a pair; where all datasets share them, "auto" takes
-        "ghost" from there on.
+        "ghost" from there on. Of Gaussian posteriors (a quadratic loss, a Gaussian or flat prior)
+        that chains sample, "auto" takes the closed form of every pair's KL instead.
     group_size
         Examples replaced at once, ``k``.
     num_ghosts
@@ -312,7 +316,7 @@ class OnAverageKL(LeadingQuantity):
             "estimator",
             "Where on_average_kl comes from: one-sided (normalizer ratios from the posterior's own "
             "draws), two-sided (draws of replaced posteriors too), ghost (gamma times the "
-            "generalization error), or an exact sum.",
+            "generalization error), an exact sum, or the closed form of Gaussian posteriors.",
         ),
         Column(
             "tail_flag",
@@ -342,9 +346,8 @@ class OnAverageKL(LeadingQuantity):
     def per_dataset(self, view: View) -> Any:
         """Every estimator's values."""
         pairs = view.pairs or {}
-        return OnAverageKLValues(
-            *(e.per_dataset(view.with_pairs(pairs.get(e.field))) for e in ESTIMATORS)
-        )
+        found = [e.per_dataset(view.with_pairs(pairs.get(e.field))) for e in ESTIMATORS]
+        return OnAverageKLValues(*[*found, closed_form_kl(view)])
 
     # -- which estimator --------------------------------------------------------------------
 
@@ -358,6 +361,13 @@ class OnAverageKL(LeadingQuantity):
             return self.estimator
         return self._choice(pilots, settings)
 
+    def is_closed(self, settings: AuditSpec) -> bool:
+        """Whether the KL is a closed form; the choice then says of draws alone what they tell."""
+        traits = settings.sampler.traits
+        is_theirs = traits.is_adjusted and not traits.is_exact  # and no sum, which is as good
+        has_form = has_closed_form(settings.posterior, settings.group_size)
+        return self.estimator == AUTO and is_theirs and has_form
+
     def _choice(self, values: Any, settings: AuditSpec) -> str:
         # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
         if settings.sampler.traits.is_path and is_small(values.one_sided):
@@ -370,7 +380,7 @@ class OnAverageKL(LeadingQuantity):
         Where none of them holds a pair whose KL one side cannot tell, it says these datasets' KL
         well, whatever other datasets may hold.
         """
-        if self.estimator != AUTO or choice == TwoSided.name:
+        if self.estimator != AUTO or choice == TwoSided.name or self.is_closed(settings):
             return None
         if settings.is_exact:
             if lost_share(values.one_sided) <= LOST_LIMIT:
@@ -382,19 +392,23 @@ class OnAverageKL(LeadingQuantity):
         is_better = chosen == TwoSided.name if choice == Ghost.name else chosen != choice
         return chosen if is_better else None
 
-    def needs_pairs(self, choice: str) -> bool:
+    def needs_pairs(self, choice: str, settings: AuditSpec) -> bool:
         """Of the two-sided estimate."""
-        return choice == TwoSided.name
+        return choice == TwoSided.name and not self.is_closed(settings)
 
     def num_pairs(self, choice: str, settings: AuditSpec, pilots: Callable[[int], Any]) -> int:
         """Pairs that the two-sided estimate is worth; none for the others."""
-        if not self.needs_pairs(choice):
+        if choice != TwoSided.name:
             return 0
         most = min(settings.n, settings.num_ghosts) // settings.group_size
         return count_pairs(most, pilots)
 
-    def values_of(self, values: Any, choice: str) -> Float[np.ndarray, " datasets"]:
+    def values_of(
+        self, values: Any, choice: str, settings: AuditSpec
+    ) -> Float[np.ndarray, " datasets"]:
         """Every dataset's estimate, nats."""
+        if self.is_closed(settings):
+            return np.asarray(values.closed_form)
         estimator = _BY_NAME[choice]
         return estimator.value_of(getattr(values, estimator.field))
 
@@ -402,9 +416,8 @@ class OnAverageKL(LeadingQuantity):
 
     def fitted(self, values: Any, is_kept: Bool[np.ndarray, " datasets"]) -> Any:
         """Fit every estimator's control variates."""
-        return OnAverageKLValues(
-            *(e.fitted(v, is_kept) for e, v in zip(ESTIMATORS, values, strict=True))
-        )
+        found = {e.field: e.fitted(getattr(values, e.field), is_kept) for e in ESTIMATORS}
+        return values._replace(**found)
 
     def means(self, result: GammaResult) -> dict[str, Float[np.ndarray, " datasets"]]:
         """Return the chosen estimate, and those that have a column of their own."""
@@ -441,6 +454,9 @@ class OnAverageKL(LeadingQuantity):
             told = [BEYOND_SUMS(lost=lost)] if is_sum and lost > LOST_LIMIT else []
             more["estimator"] = "exact sum" if is_sum else estimator
             return more, [*told, *kl_warnings(seen, estimator)]
+        if self.is_closed(settings):
+            more |= {"estimator": CLOSED_FORM, "tail_flag": False}
+            return more, kl_warnings(seen, CLOSED_FORM)
         shift = jackknife_shift(one_side, num_draws)
         is_heavy = estimator == OneSided.name and (
             shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT

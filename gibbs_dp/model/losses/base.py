@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,18 @@ def array_namespace(array: Any) -> Any:
     ('numpy', 'jax.numpy')
     """
     return jnp if isinstance(array, jax.Array) else np
+
+
+class RankOne(NamedTuple):
+    """What sets examples' quadratic losses apart, a row each.
+
+    At ``theta + v`` the loss of an example is ``slope (direction . v) + curvature (direction .
+    v)^2 / 2`` and what is the same for all examples, or does not depend on ``v``.
+    """
+
+    direction: Float[Array, "n d"]
+    slope: Float[Array, " n"]
+    curvature: Float[Array, " n"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,14 @@ class Loss(abc.ABC):
     def batch(self, theta: Any, data: Any) -> Float[Array, " n"]:
         """Losses of ``n`` examples at one theta."""
         return over_examples(self, theta, data)
+
+    def rank_one(self, theta: Any, data: Any) -> RankOne | None:
+        """Say what sets the losses of ``n`` examples apart around theta; None: not in this form.
+
+        A quadratic loss that says so has posteriors whose KL is a closed form.
+        """
+        del theta, data
+        return None
 
     def constants(self, domain: Domain) -> LossConstants:
         """Range, oscillation, Lipschitz and smoothness constants on the domain.
@@ -187,6 +207,14 @@ class LinearLoss(Loss):
         # Many thetas at once give [theta, n]: with examples last, as in y, a CPU takes half the
         # time of [n, theta].
         return self.value(jnp.einsum("d,nd->n", theta, x, precision="highest"), y)
+
+    def rank_one(self, theta: Float[Array, " d"], data: Labelled) -> RankOne | None:
+        """Slopes and curvatures along the features; None where it is not quadratic."""
+        if not self.is_quadratic:
+            return None
+        x, y = data
+        prediction = jnp.einsum("d,nd->n", theta, x, precision="highest")
+        return RankOne(x, self.slope(prediction, y), self.curvature(prediction, y))
 
     def check_examples(self, data: Any) -> None:
         """Raise a ValueError unless the examples are ``(x [n, d], y [n])``."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gibbs_dp.model.domain import Domain, LossConstants, product
-from gibbs_dp.model.losses.base import Labels, LinearLoss, Loss, Values, array_namespace
+from gibbs_dp.model.losses.base import Labels, LinearLoss, Loss, RankOne, Values, array_namespace
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class HalfSquaredDistance(Loss):
         """Losses of ``z [n, d]``."""
         _require_same_shape(jnp.shape(theta), jnp.shape(data)[1:])
         return 0.5 * jnp.sum((theta - data) ** 2, axis=-1)
+
+    def rank_one(self, theta: Float[Array, " d"], data: Float[Array, "n d"]) -> RankOne:
+        """All examples' losses are curved alike; their slopes point away from the examples."""
+        away = theta - data
+        return RankOne(away, jnp.ones_like(away[:, 0]), jnp.zeros_like(away[:, 0]))
 
     def constants(self, domain: Domain) -> LossConstants:
         """Constants with ``|z| <= x_bound`` and ``|theta| <= theta_bound``.

@@ -115,7 +115,9 @@ class AttackTrial(LeadingQuantity):
         """One pair a dataset; none where one posterior's weights give the other's."""
         return 0 if settings.is_exact else 1
 
-    def values_of(self, values: TrialValues, choice: str) -> Float[np.ndarray, " datasets"]:
+    def values_of(
+        self, values: TrialValues, choice: str, settings: AuditSpec
+    ) -> Float[np.ndarray, " datasets"]:
         """Total variation of every dataset's pair; NaN where an attacker has no score."""
         scores = (values.optimal, values.loss, values.lira)
         is_finite: Bool[np.ndarray, " datasets"] = np.isfinite(np.stack(scores)).all(axis=0)

@@ -86,7 +86,9 @@ class SeenByCritics(LeadingQuantity):
         """One pair a dataset."""
         return 1
 
-    def values_of(self, values: SeenValues, choice: str) -> Float[np.ndarray, " datasets"]:
+    def values_of(
+        self, values: SeenValues, choice: str, settings: AuditSpec
+    ) -> Float[np.ndarray, " datasets"]:
         """KL of every dataset's pair, nats; NaN where a critic failed."""
         is_finite = np.isfinite(values.critics).all(axis=1)
         return np.where(is_finite, np.asarray(values.full, np.float64), np.nan)
