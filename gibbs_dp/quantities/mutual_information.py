@@ -160,7 +160,8 @@ def information_row(
     n, gamma = settings.n, row["gamma"]
     lower = found.contrast.lower
     replaced = _all_replaced(settings, kl)
-    symmetrized = None if replaced is None else replaced.average
+    is_equal = replaced is not None and not settings.population.is_conditional
+    symmetrized = replaced.average if replaced is not None and is_equal else None
     uppers = {
         "leave-one-out": found.contrast.upper,
         "Gaussian marginal": found.gaussian,
@@ -191,7 +192,11 @@ def information_row(
 
 
 def _all_replaced(settings: AuditSpec, kl: Float[np.ndarray, " datasets"]) -> Halves | None:
-    """``I + lautum`` from the report's on-average KL (Lemmas 6 and 9), where they apply."""
+    """``I + lautum`` from the report's on-average KL (Lemmas 6 and 9), where they apply.
+
+    Of rows drawn without replacement it is more: the new row is none of the old ones, where those
+    of two datasets overlap (``N / (N - n)`` times as much, of a table of ``N`` rows).
+    """
     if settings.posterior.structured and settings.group_size != settings.n:
         return None
     values = kl[np.isfinite(kl)] * (settings.n / settings.group_size)
@@ -235,7 +240,9 @@ def _generalization(
     if individual is not None:
         out["individual_information"] = individual.value
         out["individual_information_se"] = individual.se
-    if tails is None or not tails.sigma > 0 or settings.population.is_dependent:
+    if tails is None or not tails.sigma > 0:
+        return out
+    if settings.population.is_dependent or settings.population.is_conditional:
         return out
     out |= _with_error("generalization_upper", tails.generalization_upper(upper, n))
     if individual is not None and not _is_too_large(settings, individual, upper):
@@ -504,7 +511,13 @@ class MutualInformation(Quantity):
         """Say why there is no upper bound of generalization, or what it rests on."""
         found = []
         estimated = any("mutual_information_lower" in row for row in rows)
-        if estimated and not any("generalization_upper" in row for row in rows):
+        is_absent = estimated and not any("generalization_upper" in row for row in rows)
+        if is_absent and settings.population.is_conditional:
+            found.append(
+                "generalization_upper is absent: it is a bound for independent examples, which "
+                "rows drawn without replacement are not."
+            )
+        elif is_absent:
             found.append(
                 "generalization_upper is absent: no subgaussian parameter is known (an unbounded "
                 "or structured loss); declare a domain on which the loss is bounded, or pass "

@@ -31,6 +31,7 @@ from gibbs_dp.auditing import audit as auditing
 from gibbs_dp.engine.plan import AuditSpec
 from gibbs_dp.estimators import table_sums
 from gibbs_dp.estimators.average import Average
+from gibbs_dp.model.losses.location import HalfSquaredDistance
 from gibbs_dp.papers.on_average_kl import closed_forms
 from gibbs_dp.quantities import dataset_comparison as comparison
 from gibbs_dp.quantities import dataset_losses as tables
@@ -551,3 +552,31 @@ def test_the_error_of_a_bound_of_generalization_is_that_of_information():
     one, more = (row["generalization_lower"] for row in rows)
     assert one == pytest.approx(0.3 / 20)
     assert rows[0]["generalization_lower_se"] == pytest.approx(more - one)
+
+
+@pytest.mark.parametrize(("rows", "n"), [(60, 40), (200, 100)])
+def test_rows_without_replacement_are_not_independent(rows, n):
+    """``I + lautum = gamma S^2 (1 - n / N)``, of which n KLs are ``N / (N - n)`` times as much.
+
+    Two datasets overlap, and the row that comes is none of those that are there. The means of
+    posteriors have the variance ``S^2 (1 / n - 1 / N)``; false alarm 6e-5 each.
+    """
+    z = np.random.default_rng(rows).normal(size=(rows, 1))
+    spread = z.var(ddof=1)
+    report = gdp.audit(
+        gdp.GibbsPosterior(HalfSquaredDistance(), gdp.Flat(gdp.supports.real(1))),
+        gdp.populations.Table(z, replace=False),
+        n,
+        [1.0],
+        num_datasets=256,
+        learn=[*gdp.DEFAULT, gdp.MutualInformation(256, sigma=2.0)],
+        progress=False,
+    )
+    (row,) = report.rows
+    assert abs(n * row["on_average_kl"] - spread) < 4 * n * row["on_average_kl_se"]
+    both, error = row["symmetrized_kl_information"], row["symmetrized_kl_information_se"]
+    assert abs(both - spread * (1 - n / rows)) < 4 * error
+    assert report.warnings == ()
+    assert row["mutual_information_upper"] <= spread * (1 - n / rows)
+    assert "generalization_upper" not in row  # a bound for independent examples
+    assert any("drawn without replacement" in note for note in report.notes)
