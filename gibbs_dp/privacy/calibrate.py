@@ -16,11 +16,11 @@ from gibbs_dp.model.posterior import GibbsPosterior
 from gibbs_dp.privacy.accountant import Accountant, account
 from gibbs_dp.privacy.dependent_rows import DependentRows
 from gibbs_dp.privacy.guarantee import Guarantee
+from gibbs_dp.privacy.routes import check_delta
 from gibbs_dp.results.table import block
 
 # A target that needs an inverse temperature outside counts as one that cannot be met.
 SMALLEST, LARGEST = 1e-12, 1e15
-SMALLEST_DELTA = 1e-280
 CURRENCIES = ("pure_epsilon", "epsilon", "zcdp", "gdp", "bayesian_epsilon")
 
 
@@ -47,12 +47,7 @@ class Target:
         if (self.delta is None) != (self.epsilon is None):
             raise ValueError("delta: it belongs to epsilon; give both, or neither.")
         if self.delta is not None:
-            checks.unit_interval("delta", self.delta, open_left=True)
-            if self.delta < SMALLEST_DELTA:
-                raise ValueError(
-                    f"delta: below {SMALLEST_DELTA:g} it cannot be computed, got {self.delta:g}; "
-                    "use pure_epsilon."
-                )
+            check_delta(self.delta)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln
 
 from gibbs_dp._extras import require
 from gibbs_dp.information import checks
@@ -19,13 +18,14 @@ from gibbs_dp.information.bounds import (
     advanced_composition_inverse,
     approximate_draw,
 )
-from gibbs_dp.information.divergences.batched import hockey_stick
 from gibbs_dp.privacy.figures import ALLOWANCE, NOT_COVERED, sum_up
 from gibbs_dp.privacy.guarantee import Guarantee, caveats_of_delta
-from gibbs_dp.privacy.routes import LARGEST
+from gibbs_dp.privacy.routes import LARGEST, SMALLEST_DELTA, BoundedRatio, GaussianDP, epsilon_at
 
 # Losses of a privacy-loss distribution are rounded up to multiples of this, in nats.
 DISCRETIZATION = 1e-4
+# Of a pair and of all Gaussians together, above which losses are too many to be convolved.
+LARGEST_EPSILON, LARGEST_MU = 300.0, 15.0
 # Orders of curves that are known at any.
 ORDERS: tuple[float, ...] = tuple((1.0 + np.geomspace(1e-2, 1e3, 61)).tolist())
 # Steps to the epsilon that pays for its own total variation; two or three are enough.
@@ -48,10 +48,11 @@ class ComposedDP(ApproximateDP):
 def compose(guarantees: Sequence[Guarantee], *, delta: float) -> ComposedDP:
     """``(epsilon, delta)`` of several releases together, chosen adaptively or not.
 
-    The smallest ``epsilon`` of three valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
+    The smallest ``epsilon`` of four valid routes: adding ``(epsilon_i, delta_i)``; adding Rényi
     curves, those of pure, zero-concentrated and Gaussian DP too (dp-accounting's conversion);
-    convolving privacy-loss distributions, with Gaussian DP as
-    a Gaussian and anything else as its ``(epsilon_i, delta_i)`` pair (dp-accounting, pessimistic).
+    adding the squares of Gaussian DP's ``mu``, exactly (Dong, Roth & Su 2022, Corollary 3.3);
+    convolving privacy-loss distributions, with Gaussian DP as one Gaussian and anything else as its
+    ``(epsilon_i, delta_i)`` pair (dp-accounting, pessimistic; not above hundreds of nats).
     Draws that are near exact ones are also composed as these, within the sum of total variations.
 
     Parameters
@@ -109,7 +110,7 @@ def _routes(guarantees: Sequence[Guarantee]) -> Callable[[float], tuple[float, f
         if delta > 0:
             if not convolved:
                 convolved.extend(_privacy_losses(guarantees))
-            found.append((_renyi(guarantees, delta), delta))
+            found += [(_gaussian(guarantees, delta), delta), (_renyi(guarantees, delta), delta)]
             found += [(float(loss.get_epsilon_for_delta(delta)), delta) for loss in convolved]
         return min(found)
 
@@ -170,6 +171,13 @@ def _renyi(guarantees: Sequence[Guarantee], delta: float) -> float:
     return float(rdp.compute_epsilon(orders, total, delta)[0])
 
 
+def _gaussian(guarantees: Sequence[Guarantee], delta: float) -> float:
+    """Compose Gaussian DP; infinite where a release has none."""
+    found = [math.inf if g.gdp is None else g.gdp for g in guarantees]
+    total = math.hypot(*found)
+    return math.inf if math.isinf(total) else epsilon_at(GaussianDP(total), delta, 1)
+
+
 def _slope(g: Guarantee) -> float:
     """Least ``rho`` with which a Rényi curve is at most ``rho a``; infinite where none is known."""
     pure, zcdp, gdp = (math.inf if x is None else x for x in (g.pure_epsilon, g.zcdp, g.gdp))
@@ -193,22 +201,16 @@ def _convolve(guarantees: Sequence[Guarantee], as_pair: tuple[bool, ...]) -> Any
     common = require("dp_accounting.pld.common")
     width = {"value_discretization_interval": DISCRETIZATION}
     total = pld.identity(**width)
-    kinds = [
-        (g.epsilon, g.delta, None) if is_pair or g.gdp is None else (0.0, 0.0, g.gdp)
-        for g, is_pair in zip(guarantees, as_pair, strict=True)
-    ]
-    for (epsilon, delta, gdp), count in sorted(Counter(kinds).items(), key=repr):
-        if math.isinf(epsilon):
-            return None
-        if gdp == 0:
-            continue
-        if gdp is None:
-            parameters = common.DifferentialPrivacyParameters(epsilon, delta)
-            one = pld.from_privacy_parameters(parameters, **width)
-        else:
-            one = pld.from_gaussian_mechanism(1 / gdp, **width)
+    chosen = list(zip(guarantees, as_pair, strict=True))
+    gdp = math.hypot(*(g.gdp for g, is_pair in chosen if g.gdp is not None and not is_pair))
+    pairs = Counter((g.epsilon, g.delta) for g, is_pair in chosen if is_pair or g.gdp is None)
+    if gdp > LARGEST_MU or any(epsilon > LARGEST_EPSILON for epsilon, _ in pairs):
+        return None
+    for (epsilon, delta), count in sorted(pairs.items()):
+        parameters = common.DifferentialPrivacyParameters(epsilon, delta)
+        one = pld.from_privacy_parameters(parameters, **width)
         total = total.compose(one.self_compose(count))
-    return total
+    return total.compose(pld.from_gaussian_mechanism(1 / gdp, **width)) if gdp > 0 else total
 
 
 # Many steps of one pure-DP mechanism: what they cost together, and what each may cost.
@@ -232,7 +234,7 @@ def composed_pure_dp(
     checks.unit_interval("delta", delta)
     _known(rule)
     basic = k * epsilon
-    if rule == "basic" or delta == 0 or epsilon == 0:
+    if rule == "basic" or delta < SMALLEST_DELTA or epsilon == 0:
         return basic
     advanced = min(basic, advanced_composition(k, epsilon, delta_slack=delta).epsilon)
     if rule == "advanced" or _composed_delta(k, epsilon, advanced) >= delta:
@@ -256,7 +258,7 @@ def per_release_epsilon(
     checks.unit_interval("delta", delta)
     _known(rule)
     basic = total_epsilon / k
-    if rule == "basic" or delta == 0:
+    if rule == "basic" or delta < SMALLEST_DELTA:
         return basic
     low = max(basic, advanced_composition_inverse(k, total_epsilon, delta_slack=delta))
     if rule == "advanced":
@@ -274,10 +276,7 @@ def per_release_epsilon(
 
 def _composed_delta(k: int, epsilon: float, total: float) -> float:
     """Exact ``delta(total)`` of ``k`` randomized responses."""
-    truths = np.arange(k + 1)
-    ways = gammaln(k + 1) - gammaln(truths + 1) - gammaln(k - truths + 1)
-    log_p = np.asarray(ways - k * math.log1p(math.exp(-epsilon)) - epsilon * (k - truths))
-    return float(hockey_stick(log_p, log_p[::-1], math.exp(total)))
+    return BoundedRatio(epsilon).delta(total, k)
 
 
 def _known(rule: str) -> None:

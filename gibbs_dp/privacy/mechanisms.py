@@ -17,7 +17,7 @@ from gibbs_dp.privacy.noise import (
     gaussian_release,
     laplace_release,
 )
-from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, gdp_at
+from gibbs_dp.privacy.routes import GaussianDP, check_delta, epsilon_at, gdp_at
 
 # What a run of a mechanism promises: proven figures, for the adjacency that they hold for.
 
@@ -161,7 +161,7 @@ class GaussianMechanism:
         ValueError
             If ``delta`` is not in ``(0, 1)``: noise of this kind has no pure DP.
         """
-        checks.unit_interval("delta", delta, open_left=True)
+        check_delta(delta)
         return run_guarantee(
             "Gaussian mechanism",
             self.adjacency,
@@ -182,7 +182,7 @@ def gaussian_for(
 ) -> GaussianMechanism:
     """Find the least noise that is ``(epsilon, delta)``-DP."""
     checks.positive("epsilon", epsilon)
-    checks.unit_interval("delta", delta, open_left=True)
+    check_delta(delta)
     mu = gdp_at(epsilon, delta) * (1 - 1e-10)
     return GaussianMechanism(sensitivity, sensitivity / mu, adjacency)
 

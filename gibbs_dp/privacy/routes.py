@@ -326,11 +326,24 @@ def meaningful_epsilon(epsilon: float) -> float:
     return epsilon
 
 
+# Nothing is computed at smaller ones.
+SMALLEST_DELTA = 1e-280
+
+
+def check_delta(delta: float) -> None:
+    """Raise a ValueError unless it is in ``(0, 1)``, and not too small to be computed with."""
+    checks.unit_interval("delta", delta, open_left=True)
+    if delta < SMALLEST_DELTA:
+        raise ValueError(
+            f"delta: below {SMALLEST_DELTA:g} it cannot be computed, got {delta:g}; use pure DP."
+        )
+
+
 def epsilon_at(route: Route, delta: float, num_draws: int) -> float:
     """Smallest ``epsilon`` with ``delta(epsilon) <= delta``; the pure one at ``delta = 0``."""
     checks.unit_interval("delta", delta)
     pure = route.pure(num_draws)
-    if delta == 0 or pure == 0:
+    if delta < SMALLEST_DELTA or pure == 0:
         return pure
     if route.delta(0.0, num_draws) <= delta:
         return 0.0

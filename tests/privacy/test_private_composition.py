@@ -7,11 +7,13 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import pld
+from scipy import stats
+from scipy.optimize import brentq
 
 import gibbs_dp as gdp
 from gibbs_dp.information.bounds import delta_from_gdp
-from gibbs_dp.privacy import account, compose
-from gibbs_dp.privacy.composition import composed_pure_dp
+from gibbs_dp.privacy import GaussianMechanism, account, compose
+from gibbs_dp.privacy.composition import composed_pure_dp, per_release_epsilon
 
 
 def gaussian(mu, adjacency="add-remove"):
@@ -122,3 +124,36 @@ def test_without_the_extra_one_line_names_it(monkeypatch):
     with pytest.raises(ValueError, match=r"pip install dp-accounting, .* 'privacy'"):
         compose([pure(1.0)], delta=1e-5)
     assert compose([pure(1.0)], delta=0.0).epsilon == 1.0  # adding needs no library
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.5])
+def test_releases_of_hundreds_of_nats_add_up(delta):
+    assert compose([pure(1000.0)] * 3, delta=delta).epsilon == 3000.0
+    assert composed_pure_dp(3, 800.0, delta=delta) == pytest.approx(2400.0, abs=40.0)
+
+
+def test_gaussian_releases_are_one_gaussian():
+    """``sqrt(sum mu^2)``-GDP, exactly: Dong, Roth & Su 2022, Corollary 3.3."""
+    for each in ([1e-6] * 7, [0.3, 0.4], [20.0, 30.0]):
+        mu = math.hypot(*each)
+        exact = brentq(
+            lambda e, mu=mu: (
+                stats.norm.cdf(mu / 2 - e / mu)
+                - math.exp(min(e + stats.norm.logcdf(-mu / 2 - e / mu), 0.0))
+                - 1e-12
+            ),
+            0.0,
+            mu**2 / 2 + 12 * mu,
+        )
+        found = compose([gaussian(m) for m in each], delta=1e-12).epsilon
+        if mu < 15:
+            assert found == pytest.approx(exact, rel=1e-6)
+        else:  # Rényi's curve: no smaller, and not much larger
+            assert exact <= found < 1.1 * exact
+
+
+def test_a_delta_that_cannot_be_computed_with_is_pure_dp_or_refused():
+    assert composed_pure_dp(3, 1.0, delta=1e-310) == 3.0
+    assert per_release_epsilon(3, 3.0, delta=1e-310) == 1.0
+    with pytest.raises(ValueError, match="delta: below 1e-280"):
+        GaussianMechanism(1.0, 1.0, adjacency="replace-one").guarantee(1e-300)
