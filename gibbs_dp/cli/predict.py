@@ -53,8 +53,9 @@ def run(arguments: Sequence[str]) -> None:
     output.warn((str(one.message) for one in caught), parsed.quiet)
     if model.classes is not None:
         one = shown(model.classes[1], 60)
-        told = f"probability: that {shown(str(model.schema.target), 60)} is {one!r}"
-        output.log(told, parsed.quiet)
+        told = f"that {shown(str(model.schema.target), 60)} is {one!r}"
+        kind = "probability:" if model.has_log_odds else "score from 0 to 1 (no probability):"
+        output.log(f"{kind} {told}", parsed.quiet)
     found.index.name = "row"
     if target is not None:
         with output.writing(parsed.out, "--out") as temporary:

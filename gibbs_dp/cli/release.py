@@ -322,11 +322,11 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         **target,
     }
     data = _read(parsed, schema)
-    told, how = "", None
+    told, how, has_log_odds = "", None, parsed.loss == "logistic"
     if by_rule:
         from gibbs_dp.sklearn.tables import release_by_rule
 
-        found, told, how = release_by_rule(
+        found, told, how, has_log_odds = release_by_rule(
             data,
             schema=schema,
             ledger=settings["ledger"],
@@ -337,8 +337,8 @@ def _release(parsed: argparse.Namespace, schema: Schema, folder: Path | None) ->
         )
     else:
         found = release(posterior, data, method=make_method(parsed), **settings)
-    told = _model(parsed, schema, told)
-    facts = ReleasedModel(schema, np.asarray(found.theta, np.float64), how).to_dict()
+    told = _model(parsed, schema, told, has_log_odds)
+    facts = ReleasedModel(schema, np.asarray(found.theta, np.float64), how, has_log_odds).to_dict()
     rows = facts.pop("draws")
     if parsed.method in parsed.extensions.methods:
         del facts["prediction"]  # only their author knows what the draws are
@@ -412,7 +412,7 @@ def _is_by_rule(parsed: Any, target: dict[str, Any]) -> bool:
     return True
 
 
-def _model(parsed: Any, schema: Schema, rule: str) -> str:
+def _model(parsed: Any, schema: Schema, rule: str, has_log_odds: bool) -> str:
     """Say in words how a draw predicts."""
     if parsed.method in parsed.extensions.methods:
         return f"the draws of {parsed.method}"
@@ -420,6 +420,10 @@ def _model(parsed: Any, schema: Schema, rule: str) -> str:
     if isinstance(label, Levels | Positive):
         one = label.level if isinstance(label, Positive) else label.levels[1]
         told = f"{parsed.target} is {one!r} with probability 1 / (1 + exp(-s))"
+        if not has_log_odds:
+            from gibbs_dp.privacy.released_model import NO_LOG_ODDS
+
+            told = f"{parsed.target} is taken for {one!r} where s > 0; scores s are {NO_LOG_ODDS}"
     else:
         told = f"the {_predicted(parsed)} of {parsed.target} is s"
     total = "s is the sum of each number of a draw times its feature"

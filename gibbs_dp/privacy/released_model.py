@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from gibbs_dp.problems.source import Frame, Source, Spelling
 
 # Of what a file says on predictions; others are refused.
-FORMAT = 1
+FORMAT = 2
+# What scores are that are no log-odds.
+NO_LOG_ODDS = "no log-odds: they order rows, and 1 / (1 + exp(-s)) is no probability"
 # Larger files are none that a release wrote.
 MOST_BYTES = 1 << 26
 # Room for rounding below a norm.
@@ -124,11 +126,15 @@ class ReleasedModel:
     shortening
         What a model of the rule does to features before. None: vectors longer than the schema's
         bound are shortened to it.
+    has_log_odds
+        Whether scores of two classes are log-odds, as of the logistic loss. Others order rows, and
+        are no probabilities.
     """
 
     schema: Schema
     draws: Float[np.ndarray, "draws features"]
     shortening: Shortening | None = None
+    has_log_odds: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON, as ``release.json`` has it."""
@@ -137,7 +143,11 @@ class ReleasedModel:
         return {
             "draws": [dict(zip(names, map(float, theta), strict=True)) for theta in self.draws],
             "schema": self.schema.to_dict(),
-            "prediction": {"format": FORMAT, "shortening": how},
+            "prediction": {
+                "format": FORMAT,
+                "shortening": how,
+                "has_log_odds": self.has_log_odds,
+            },
         }
 
     @classmethod
@@ -163,7 +173,8 @@ class ReleasedModel:
                 raise ValueError("its 'draws' are no finite numbers")
             own = how["shortening"]
             size = len(names) - int(schema.intercept)
-            found = cls(schema, draws, None if own is None else Shortening.from_dict(own, size))
+            shortening = None if own is None else Shortening.from_dict(own, size)
+            found = cls(schema, draws, shortening, how["has_log_odds"] is True)
             if own is not None and not schema.intercept:
                 raise ValueError("its 'shortening' is of models with an intercept")
             label = schema.label
@@ -229,9 +240,9 @@ class ReleasedModel:
         Returns
         -------
         pandas.DataFrame
-            A line a row, with a pandas frame's own index, else 1, 2, ...: ``prediction``, the more
-            probable class or a number, averaged over the draws; for classes also ``probability``,
-            of the class that is 1.
+            A line a row, with a pandas frame's own index, else 1, 2, ...: ``prediction``, the
+            likelier class or a number, averaged over the draws; for classes also ``probability``,
+            of the class that is 1, or where scores are no log-odds ``score``, from 0 to 1.
 
         Raises
         ------
@@ -272,7 +283,8 @@ class ReleasedModel:
             return pd.DataFrame({"prediction": found}, index)
         one = expit(x).mean(axis=0)
         named = np.where(one > 0.5, *reversed(classes))
-        return pd.DataFrame({"prediction": named, "probability": one}, index)
+        name = "probability" if self.has_log_odds else "score"
+        return pd.DataFrame({"prediction": named, name: one}, index)
 
     def score(self, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "draws rows"]:
         """Return the linear predictions of every draw, for features as the schema makes them."""

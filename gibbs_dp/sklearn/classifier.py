@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from gibbs_dp.information import checks
 from gibbs_dp.model import losses
+from gibbs_dp.privacy.released_model import NO_LOG_ODDS
 from gibbs_dp.sklearn.features import (
     NUMBERS,
     class_indices,
@@ -27,6 +28,7 @@ from gibbs_dp.sklearn.plan import Choice, Facts, Plan, choose_for_classes, leak
 
 # Log-odds that a noisy sum, which says only where classes lie, is scaled to at most.
 REACH = 4.0
+_OF_LOG_ODDS = losses.Logistic, losses.SoftmaxCrossEntropy
 
 
 class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -42,8 +44,8 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     loss
         "auto": what the rule picks, for two classes Huber's loss of labels -1 and 1, or a linear
         one; for more, softmax cross-entropy or a linear one. "logistic": always logistic (softmax).
-        For two classes also "hinge", or a loss of your own, a `gibbs_dp.losses.TwoClassLoss`;
-        scores are then taken for log-odds, where a probability is asked for.
+        For two classes also "hinge", or a loss of your own, a `gibbs_dp.losses.TwoClassLoss`. Only
+        of the logistic loss are probabilities what they say; see ``has_log_odds_``.
     bounds
         ``(low, high)`` of the columns, numbers or one a column, or a dict of them by column,
         declared without looking at the data; values beyond are moved there. Best where a range
@@ -82,9 +84,14 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
     guarantee_
         A `gibbs_dp.Guarantee`: what holds, under which assumptions, and what is not covered.
     coef_
-        Of log-odds in the columns as they came: ``[1, columns]`` for two classes, else one row a
-        class; the mean over draws. For rows within the bounds: others are moved and shortened
-        first, as in the fit.
+        Of scores in the columns as they came: ``[1, columns]`` for two classes, else one row a
+        class; the mean over draws. Rows beyond the bounds, and rows far from their middle, are
+        moved and shortened first, as in the fit.
+    has_log_odds_
+        Whether scores are log-odds: of draws from a logistic (softmax) posterior. Huber's loss and
+        noisy sums, which "auto" takes where they need less noise, tell which class is likelier. Of
+        them ``predict_proba`` is a score from 0 to 1 that orders rows: a class of 1 in 100 may have
+        0.1 everywhere.
     intercept_
         One a row of coefficients.
     gamma_
@@ -236,12 +243,18 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
             )
         self._fit_linear(rows, place, 1 if size == 2 else size, leaks, is_read)
         self.classes_ = classes  # a fit that fails leaves the last one whole
+        is_sum = self.mechanism_ in ("gaussian", "direction")
+        self.has_log_odds_ = not is_sum and isinstance(self.settled_[2], _OF_LOG_ODDS)
 
     def _choose(self, facts: Facts) -> Choice:
         return choose_for_classes(facts, self._is_free)
 
     def _output_name(self, index: int) -> str:
         return str(self.classes_[index])
+
+    def _description(self) -> list[str]:
+        told = super()._description()
+        return told if self.has_log_odds_ else [*told, f"Scores of this kind are {NO_LOG_ODDS}."]
 
     def _loss_of(self, choice: Choice, facts: Facts) -> tuple[ModelLoss, tuple[float, float]]:
         if facts.num_outputs > 1:
@@ -281,9 +294,9 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         return np.asarray(REACH * sure * thetas / np.sqrt(square))
 
     def decision_function(self, X: Any) -> Float[np.ndarray, ...]:
-        """Log-odds of the second class, or scores ``[rows, classes]``.
+        """Score of the second class, above 0 where it is predicted, or scores ``[rows, classes]``.
 
-        Of several draws, those of the averaged probabilities.
+        Of several draws, the log-odds of what :meth:`predict_proba` averages.
 
         Parameters
         ----------
@@ -302,7 +315,9 @@ class GibbsClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc
         return scores[0, :, 0] if len(self.classes_) == 2 else scores[0]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Probabilities of the classes, averaged over draws.
+        """Probabilities of the classes, averaged over draws; where scores are no log-odds, shares.
+
+        Shares order rows, and are no frequencies: see ``has_log_odds_``.
 
         Parameters
         ----------

@@ -32,8 +32,11 @@ def release_by_rule(
     n: int | None = None,
     accept: Collection[str] = (),
     purpose: str = "gibbs_dp release",
-) -> tuple[Release, str, Shortening]:
-    """Release a linear model of a table whose mechanism and prior follow from public facts."""
+) -> tuple[Release, str, Shortening, bool]:
+    """Release a linear model of a table whose mechanism and prior follow from public facts.
+
+    Also how it came about in words, what it does to features, and whether scores are log-odds.
+    """
     if not schema.intercept:
         raise ValueError("schema: the rule needs an intercept; leave intercept=True.")
     x, y = data
@@ -64,7 +67,8 @@ def release_by_rule(
         draws.append(np.concatenate([[low + half * base[0]], half * coef[0]]))
     assert model.charge_ is not None
     told = f"{model.told_}; {model.scaling_.rule} first"
-    return Release(np.stack(draws), model.guarantee_, model.charge_), told, model.scaling_
+    found = Release(np.stack(draws), model.guarantee_, model.charge_)
+    return found, told, model.scaling_, getattr(model, "has_log_odds_", False)
 
 
 def _bounds(schema: Schema) -> dict[str, Any]:

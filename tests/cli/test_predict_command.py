@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import gibbs_dp as gdp
+from gibbs_dp.cli.main import main
 from gibbs_dp.privacy import Date, Levels, Number, Positive, Range, Schema
 from gibbs_dp.privacy.released_model import ReleasedModel, Shortening
 from gibbs_dp.sklearn import tables
@@ -155,7 +156,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_predictions_are_the_estimators(run, here, estimators, case):
+def test_predictions_are_the_estimators(run, here, estimators, case, capsys):
     rng = np.random.default_rng(0)
     private = pd.DataFrame(
         {
@@ -188,8 +189,13 @@ def test_predictions_are_the_estimators(run, here, estimators, case):
     rows = run("predict", "release.json", "private.csv", "--json").rows
     model.n_features_in_ = x.shape[1]
     if is_class:
-        found = [row["probability"] for row in rows]
+        # Of Huber's loss, or a noisy sum: no logistic posterior, and no probability.
+        assert not saved.has_log_odds
+        found = [row["score"] for row in rows]
         np.testing.assert_allclose(found, model.predict_proba(x)[:, 1], rtol=1e-9)
+        assert "is taken for 'True' where s > 0; scores s are no log-odds" in ran.out
+        assert main(["predict", "release.json", "private.csv"]) == 0
+        assert "score from 0 to 1 (no probability): that y is 'True'" in capsys.readouterr().err
         assert [row["prediction"] == "True" for row in rows] == list(model.predict(x) == 1)
     else:
         found = [row["prediction"] for row in rows]
@@ -286,12 +292,12 @@ def changed(**entries):
 
 def shortened(**entries):
     own = GOOD["prediction"]["shortening"] | entries
-    return changed(prediction={"format": 1, "shortening": own})
+    return changed(prediction=GOOD["prediction"] | {"shortening": own})
 
 
 HOSTILE = {
     "old": ({k: v for k, v in GOOD.items() if k != "prediction"}, "it does not say how to predict"),
-    "later": (changed(prediction={"format": 2}), "it is of format 2, and this version reads 1"),
+    "later": (changed(prediction={"format": 3}), "it is of format 3, and this version reads 2"),
     "list": ([], "is no release.json of 'gibbs-dp release' (its JSON is a list where a dict"),
     "null": (changed(prediction=None), "it is not as 'gibbs-dp release' wrote it (TypeError"),
     "no schema": (changed(schema={}), "it is not what Schema.to_dict wrote (KeyError: 'label')"),

@@ -417,6 +417,22 @@ def test_bounds_go_by_name_where_columns_have_names():
 
 
 @pytest.mark.trust
+def test_scores_are_log_odds_of_logistic_draws_alone():
+    """Rare classes are given far too much by others, which say so."""
+    x = np.random.default_rng(1).uniform(-1, 1, (4000, 2))
+    y = (np.random.default_rng(2).uniform(size=4000) < 0.02).astype(int)
+    shares = {}
+    for loss, mechanism in (("auto", "direction"), ("auto", "posterior"), ("logistic", "auto")):
+        model = GibbsClassifier(
+            50.0, bounds=(-1, 1), classes=[0, 1], loss=loss, mechanism=mechanism
+        ).fit(x, y)
+        assert model.has_log_odds_ == (loss == "logistic")
+        assert ("no log-odds" in " ".join(model._description())) != model.has_log_odds_
+        shares[loss, mechanism] = model.predict_proba(x)[:, 1].mean()
+    assert shares["logistic", "auto"] < 0.04
+    assert min(share for (loss, _), share in shares.items() if loss == "auto") > 0.05
+
+
 def test_theta_bound_is_in_log_odds():
     """The ball of Huber's loss, whose scores count twice, and of the logistic loss."""
     x, y = blobs(5000)
