@@ -26,7 +26,7 @@ from gibbs_dp.sklearn.plan import SECRET, Draw, Family, leak, warn_again
 
 FAILED = (
     "fit: the chains failed or did not agree, run as planned and up to 64 times longer; nothing is "
-    "released, and a charge stands. Lower epsilon, or choose another mechanism."
+    "released, and a charge stands. Choose another loss or mechanism, or another epsilon."
 )
 
 

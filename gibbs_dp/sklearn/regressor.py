@@ -58,8 +58,9 @@ class GibbsRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     Attributes
     ----------
     coef_
-        In the units of columns and labels as they came, ``[columns]``; the mean over draws. For
-        rows within the bounds: others are moved and shortened first, as in the fit.
+        In the units of columns and labels as they came, ``[columns]``; the mean over draws. Rows
+        beyond the bounds, and rows far from their middle, are moved and shortened first, as in the
+        fit: predictions level off there.
     intercept_
         A number.
     guarantee_, gamma_, mechanism_, told_, charge_

@@ -119,6 +119,28 @@ def test_means_and_medians_are_near():
         assert median.score(x) < 0
 
 
+def test_medians_of_values_that_rows_share():
+    """Between them a draw lies anywhere; moved by less than half a step they are what they are."""
+    rng = np.random.default_rng(0)
+    columns = {42: np.full(400, 42.0), 0: rng.binomial(1, 0.2, 400), 3: rng.integers(2, 5, 400)}
+    for median, column in columns.items():
+        x = column.astype(float)[:, None]
+        assert np.median(x) == median
+        found, plain = (
+            [GibbsMedian(5.0, bounds=(0, 50), resolution=step).fit(x).median_[0] for _ in range(20)]
+            for step in (1.0, None)
+        )
+        assert found == [median] * 20
+        assert np.ptp(plain) > 0.5
+    two = GibbsMedian(50.0, bounds=(0, 50), resolution=[1.0, 0.5]).fit(np.full((400, 2), 7.5))
+    assert two.median_.tolist() in ([7.0, 7.5], [8.0, 7.5])
+    for step in (0.0, -1, math.nan, "1", [1.0, 2.0, 3.0], True):
+        with pytest.raises(
+            ValueError, match="resolution: give the distance of neighbouring values"
+        ):
+            GibbsMedian(1.0, bounds=(0, 50), resolution=step).fit(np.full((400, 2), 7.5))
+
+
 def test_what_is_taken_from_the_data_is_never_silent():
     x, y = blobs()
     with pytest.warns(PrivacyLeakWarning) as caught:

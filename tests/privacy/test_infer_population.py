@@ -140,6 +140,11 @@ def small(**changes):
 WIDE = dist.Normal(jnp.zeros(2), 2.0)
 
 
+def log_of_a_sign(phi, key, n):
+    """Rows that are no numbers where phi is negative; clipped they would be."""
+    return normal_rows(jnp.log(phi), key, n)
+
+
 def test_what_it_says_and_exports():
     found = small().infer(WIDE, normal_rows, num_warmup=50, num_samples=100)
     lines, ends = found.summary().splitlines(), ("2.5%", "25%", "75%", "97.5%")
@@ -177,6 +182,7 @@ def test_auxiliary_draws_that_have_not_arrived_are_told(monkeypatch):
         ({"n": None}, WIDE, normal_rows, "n: the release does not say how many"),
         ({}, gdp.Flat(gdp.supports.real(2)), normal_rows, "prior: it cannot be drawn from"),
         ({}, WIDE, 3, "population: give a function"),
+        ({}, WIDE, log_of_a_sign, r"population: \d+% of 64 parameters of the prior make rows"),
         ({}, WIDE, lambda phi, key, n: jnp.zeros((n, 3)), "population: no rows for the released"),
         ({}, WIDE, lambda phi, key, n: jnp.zeros((n + 1, 2)), "population: no rows for"),
     ],

@@ -61,6 +61,8 @@ NUM_DESCENTS, DESCENT, LONGEST = 6, 0.7, 3.0
 # Simulated parameters of the ensemble that chains start from, and its assimilations.
 ENSEMBLE, ASSIMILATIONS = 64, 4
 PILOT_BURN_IN = 24
+# Parameters of the prior whose rows must be numbers.
+NUM_TRIED = 64
 # Draws a chain of which is asked whether longer auxiliary chains would move them on.
 NUM_ASKED = 32
 
@@ -76,14 +78,17 @@ class _Mechanism:
     n: int
 
     def rows(self, u: Float[Array, " dim"], keys: Key[Array, " blocks"]) -> Any:
-        """Make the rows, each block with its own key, and clip them as a release does."""
+        """Make the rows, and clip them as a release does."""
+        return clip_data(self.posterior, self.made(u, keys), self.domain)
+
+    def made(self, u: Float[Array, " dim"], keys: Key[Array, " blocks"]) -> Any:
+        """Make the rows, each block with its own key."""
         phi, size = self.law.constrain(u), -(-self.n // keys.shape[0])
         blocks = jax.vmap(lambda key: self.population(phi, key, size))(keys)
         found = {jnp.shape(leaf)[1:2] for leaf in jax.tree.leaves(blocks)}
         if found != {(size,)}:
             raise ValueError(f"asked for {size} rows, its arrays have lengths {sorted(found)}")
-        made = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[: self.n], blocks)
-        return clip_data(self.posterior, made, self.domain)
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[: self.n], blocks)
 
     @property
     def num_blocks(self) -> int:
@@ -505,4 +510,16 @@ def _mechanism(
             "population: no rows for the released posterior come of it; let it return (phi, key, "
             f"n) -> n rows as the loss takes them, made by jax.numpy and the key ({first})."
         ) from error
+
+    def is_finite(key: PRNGKeyArray) -> Array:
+        rows = jax.tree.leaves(found.made(law.initial(key), found.fresh(key)))
+        return jnp.all(jnp.stack([jnp.all(jnp.isfinite(a)) for a in rows]))
+
+    keys = jax.random.split(jax.random.key(0), NUM_TRIED)
+    share = 1.0 - float(np.mean(jax.jit(lambda keys: jax.lax.map(is_finite, keys))(keys)))
+    if share > 0:  # clipped, they would be numbers
+        raise ValueError(
+            f"population: {share:.0%} of {NUM_TRIED} parameters of the prior make rows that are no "
+            "finite numbers; give a prior of those that do (a positive one, say), or other rows."
+        )
     return found
