@@ -27,7 +27,7 @@ from gibbs_dp.privacy.chain import (
 )
 from gibbs_dp.privacy.constants import gradients_at_zero
 from gibbs_dp.privacy.guarantee import Guarantee
-from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, meaningful_epsilon
+from gibbs_dp.privacy.routes import GaussianDP, epsilon_at, gdp_at, meaningful_epsilon
 from gibbs_dp.results.table import block
 from gibbs_dp.sampling.kernels import SGLD, ULA
 from gibbs_dp.sampling.kernels.gradients import ClipBy
@@ -253,11 +253,7 @@ def calibrate_chain(
 
 def _largest_mu(epsilon: float, delta: float) -> float:
     """``mu`` of Gaussian DP that is exactly ``(epsilon, delta)``-DP, from below."""
-
-    def excess(log_mu: float) -> float:
-        return math.log(max(GaussianDP(math.exp(log_mu)).delta(epsilon, 1), 1e-300) / delta)
-
-    mu = math.exp(brentq(excess, math.log(1e-6), math.log(1e4), xtol=1e-13, rtol=1e-13))
+    mu = gdp_at(epsilon, delta)
     while epsilon_at(GaussianDP(mu), delta, 1) > epsilon:
         mu *= 1 - 1e-12
     return mu

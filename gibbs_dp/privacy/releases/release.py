@@ -428,20 +428,32 @@ def draws_in_words(theta: PyTree) -> str:
 
 def draws_as_html(theta: PyTree) -> str:
     """Show the first draws, a column each."""
+    table, told = _draws(theta, FEW_DRAWS, FEW_NUMBERS)
+    return table + remarks([("note", text) for text in told])
+
+
+def _draws(
+    theta: PyTree, most_draws: int, most_numbers: int, schema: Schema | None = None
+) -> tuple[str, list[str]]:
+    """Show a line a number and a column a draw, and say what is left out."""
     leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(theta)]
     every = ((name, leaf, index) for name, leaf in leaves for index in np.ndindex(leaf.shape[1:]))
-    rows = [_row(*found) for found in islice(every, FEW_NUMBERS)]
-    total, num_draws = sum(leaf[0].size for _, leaf in leaves), max(map(len, rows), default=1) - 1
+    rows = [
+        [label(name, index), *(f"{value:.6g}" for value in leaf[(slice(most_draws), *index)])]
+        for name, leaf, index in islice(every, most_numbers)
+    ]
+    num_numbers, num_draws = (
+        sum(leaf[0].size for _, leaf in leaves),
+        max((len(leaf) for _, leaf in leaves), default=0),
+    )
+    if schema is not None and len(schema.names) == num_numbers:
+        rows = [[name, *row[1:]] for name, row in zip(schema.names, rows, strict=False)]
+    shown = min(num_draws, most_draws)
     headings = [Heading("parameter", is_text=True)]
-    headings += [Heading(f"draw {i + 1}") for i in range(num_draws)]
-    more = max((len(leaf) for _, leaf in leaves), default=0) - num_draws
-    told = [("note", f"{counted(more, 'further draw')} not shown.")] if more > 0 else []
-    table = TextTable(headings, rows, total - len(rows), "numbers")
-    return table.to_html() + remarks(told)
-
-
-def _row(name: str, leaf: Any, index: tuple[int, ...]) -> list[str]:
-    return [label(name, index), *(f"{value:.6g}" for value in leaf[(slice(FEW_DRAWS), *index)])]
+    headings += [Heading(f"draw {i + 1}") for i in range(shown)]
+    table = TextTable(headings, rows, num_numbers - len(rows), "numbers").to_html() if rows else ""
+    more = num_draws - shown
+    return table, [f"{counted(more, 'further draw')} not shown."] * (more > 0)
 
 
 def release_page(
@@ -453,39 +465,17 @@ def release_page(
     about: Iterable[str] = (),
 ) -> Page:
     """Say on a page what was released, and nothing else about the data."""
+    table, told = _draws(theta, MOST_DRAWS, MOST_NUMBERS, schema)
     return Page(
         title or TITLE,
         f"{draws_in_words(theta)}, charge {charge} of the ledger",
         promise_in_words(promise),
         (
-            page.section("What is released", _draws(theta, schema), page.bullets(about)),
+            page.section("What is released", table, page.paragraphs(told), page.bullets(about)),
             page.section("How its numbers follow from a record", _rules(schema)),
             *promise_sections(promise, NO_PROMISE_OF_DRAWS),
             page.settings({"charge in the ledger": charge}),
         ),
-    )
-
-
-def _draws(theta: PyTree, schema: Schema | None) -> str:
-    """Show a line a number and a column a draw."""
-    leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(theta)]
-    names = [label(name, i) for name, leaf in leaves for i in np.ndindex(leaf.shape[1:])]
-    if not names:
-        return ""
-    values = np.concatenate([leaf.reshape(len(leaf), -1) for _, leaf in leaves], axis=1)
-    if schema is not None and len(schema.names) == len(names):
-        names = list(schema.names)
-    shown = values[:MOST_DRAWS, :MOST_NUMBERS]
-    headings = [Heading("parameter", is_text=True)]
-    headings += [Heading(f"draw {i + 1}") for i in range(len(shown))]
-    rows = [
-        [name, *(f"{value:.6g}" for value in column)]
-        for name, column in zip(names, shown.T, strict=False)
-    ]
-    table = TextTable(headings, rows, len(names) - len(rows), "numbers")
-    more = len(values) - len(shown)
-    return table.to_html() + page.paragraphs(
-        [f"{counted(more, 'further draw')} not shown."] * (more > 0)
     )
 
 
