@@ -110,12 +110,7 @@ def run(arguments: Sequence[str]) -> None:
         progress=not parsed.quiet,
         **(_defaults(problem, guarantee) | given(parsed, COUNTS)),
     )
-    if parsed.json:
-        for row in found.to_json_rows():
-            output.emit(row)
-        output.warn(found.warnings, parsed.quiet)
-    else:
-        output.show(found.summary())
+    output.present(parsed, found.to_json_rows(), found.summary, found.warnings)
     if folder is not None:
         from gibbs_dp import io
         from gibbs_dp.results.plotting import literal
@@ -237,16 +232,13 @@ def _show_guarantee(arguments: Sequence[str]) -> None:
     prepare_page(parsed)
     guarantee = _load(parsed.guarantee)
     found = allowed_by(guarantee)
-    if parsed.json:
-        output.emit(json.dumps(found))
-    else:
-        output.show(in_words(guarantee, found))
+    text = in_words(guarantee, found)
+    output.present(parsed, [found], lambda: text)
     if folder is not None:
         path = folder / "attack.json"
         output.save_json(found, path)
         output.tell_saved([path], parsed.json, parsed.quiet)
-    lines = in_words(guarantee, found).splitlines()
-    write_page(parsed, guarantee, "What a guarantee allows an attacker", lines[1:])
+    write_page(parsed, guarantee, "What a guarantee allows an attacker", text.splitlines()[1:])
 
 
 def allowed_by(guarantee: Guarantee) -> dict[str, Any]:

@@ -249,14 +249,7 @@ def show_and_save(
     report: Report, parsed: argparse.Namespace, folder: Path | None, problem: Problem
 ) -> None:
     """Print a report, and save it if a folder was given, or a page."""
-    if parsed.json:
-        for row in report.to_json_rows():
-            output.emit(row)
-        output.warn(report.warnings, parsed.quiet)
-    else:
-        output.show(report.summary(parsed.all))
-        if report.row_tables:
-            output.show(f"\n{report.exposure_summary()}")
+    output.present(parsed, report.to_json_rows(), lambda: in_words(report, parsed), report.warnings)
     if folder is not None:
         from gibbs_dp.results.plotting import literal
 
@@ -269,6 +262,12 @@ def show_and_save(
         paths = [path, *_save_exposure(report, folder), *output.save_figures(figures, folder)]
         output.tell_saved(paths, parsed.json, parsed.quiet)
     _write(report, parsed, problem)
+
+
+def in_words(report: Report, parsed: argparse.Namespace) -> str:
+    """Return what a terminal shows of a report."""
+    exposed = [report.exposure_summary()] if report.row_tables else []
+    return "\n\n".join([report.summary(parsed.all), *exposed])
 
 
 def _save_exposure(report: Report, folder: Path) -> list[Path]:
@@ -345,11 +344,7 @@ def _run_idata(arguments: Sequence[str], other_flags: set[str]) -> None:
     begin()
     paths = parsed.idata
     report = audit_inference_data(paths[0] if len(paths) == 1 else paths, **given(parsed, OF_IDATA))
-    if parsed.json:
-        output.emit(report.to_json())
-        output.warn(report.warnings, parsed.quiet)
-    else:
-        output.show(report.summary())
+    output.present(parsed, [report.to_json()], report.summary, report.warnings)
     if folder is not None:
         path = folder / "one_dataset.nc"
         report.save(path)

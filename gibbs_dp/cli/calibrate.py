@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -73,10 +72,7 @@ def run(arguments: Sequence[str]) -> None:
         text, row = _chain(parsed, posterior, domain, n)
     else:
         text, row = _worst_case(parsed, posterior, domain, n)
-    if parsed.json:
-        output.emit(json.dumps(row))
-    else:
-        output.show(text)
+    output.present(parsed, [row], lambda: text)
     if folder is not None:
         path = folder / "calibration.json"
         output.save_json(row, path)

@@ -150,6 +150,21 @@ def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
             emit(json.dumps({"kind": kind, **io.json_row(row)}, allow_nan=False))
 
 
+def present(
+    parsed: Any,
+    rows: Iterable[str | Mapping[str, Any]],
+    text: Callable[[], str],
+    warnings: Iterable[str] = (),
+) -> None:
+    """Print a result: for programs rows of JSON, its warnings on stderr; else the text of both."""
+    if not parsed.json:
+        show(text())
+        return
+    for row in rows:
+        emit(row if isinstance(row, str) else json.dumps(row))
+    warn(warnings, parsed.quiet)
+
+
 def log(text: str, quiet: bool = False) -> None:
     """Print a remark on stderr; nothing where that is full or nobody reads it any more."""
     if not quiet:

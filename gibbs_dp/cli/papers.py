@@ -61,12 +61,7 @@ def run_figure2(arguments: Sequence[str]) -> None:
         result = figure2(key=parsed.seed, progress=not parsed.quiet, **counts)
     except AuditInterrupted:
         raise Stopped("nothing was saved; a panel needs its whole sweep.") from None
-    if parsed.json:
-        for row in result.rows():
-            output.emit(json.dumps(row))
-        output.warn(result.warnings, parsed.quiet)
-    else:
-        output.show(result.summary())
+    output.present(parsed, result.rows(), result.summary, result.warnings)
     if folder is not None:
         saved: list[Path] = []
         for panel in result.panels:
