@@ -109,9 +109,9 @@ def main():
             for count, given in [(c, g) for c in COUNTS for g in (None, controls)]:
                 if given is not None and count < LEAST_DATASETS:
                     continue
-                is_sum = track.settings.is_exact
                 row = {"law": name, "kl": kl}
-                row["estimator"] = "exact sum" if is_sum else track.tuned.estimator
+                leading, choice = track.settings.leading, track.tuned.estimator
+                row["estimator"] = leading.called(choice, track.settings)
                 row["is_controlled"] = given is not None
                 rows.append(row | bias | judge(values, given, kl, count))
                 print(" ".join(f"{v:.4g}" if isinstance(v, float) else str(v)

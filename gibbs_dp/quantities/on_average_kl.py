@@ -240,7 +240,7 @@ def pairs_worth(pilots: TwoSidedValues, num_pairs: int) -> int:
 
 
 ESTIMATORS: tuple[Estimator, ...] = (OneSided(), TwoSided(), Ghost())
-AUTO, CLOSED_FORM = "auto", "closed form"
+AUTO, EXACT_SUM, CLOSED_FORM = "auto", "exact sum", "closed form"
 # Times the pilots' limit.
 TAIL_LIMIT = 1.5
 
@@ -368,6 +368,12 @@ class OnAverageKL(LeadingQuantity):
         has_form = has_closed_form(settings.posterior, settings.group_size)
         return self.estimator == AUTO and is_theirs and has_form
 
+    def called(self, choice: str, settings: AuditSpec) -> str:
+        """Name of a choice in reports."""
+        if self.is_closed(settings):
+            return CLOSED_FORM
+        return EXACT_SUM if settings.is_exact and choice == OneSided.name else choice
+
     def _choice(self, values: Any, settings: AuditSpec) -> str:
         # How noisy masses of modes are says nothing of the KL, and pairs of paths have it twice.
         if settings.sampler.traits.is_path and is_small(values.one_sided):
@@ -449,19 +455,18 @@ class OnAverageKL(LeadingQuantity):
         more: Row = {"on_average_kl_low": low, "on_average_kl_high": found.high}
         one_side, num_draws = result.good.values.on_average_kl.one_sided, settings.num_draws
         lost = lost_share(one_side)
+        more["estimator"] = name = self.called(estimator, settings)
         if settings.is_exact:
-            is_sum = estimator == OneSided.name
-            told = [BEYOND_SUMS(lost=lost)] if is_sum and lost > LOST_LIMIT else []
-            more["estimator"] = "exact sum" if is_sum else estimator
+            told = [BEYOND_SUMS(lost=lost)] if name == EXACT_SUM and lost > LOST_LIMIT else []
             return more, [*told, *kl_warnings(seen, estimator)]
-        if self.is_closed(settings):
-            more |= {"estimator": CLOSED_FORM, "tail_flag": False}
+        if name == CLOSED_FORM:
+            more["tail_flag"] = False
             return more, kl_warnings(seen, CLOSED_FORM)
         shift = jackknife_shift(one_side, num_draws)
         is_heavy = estimator == OneSided.name and (
             shift > TAIL_LIMIT * shift_limit(num_draws) or lost > TAIL_LIMIT * LOST_LIMIT
         )
-        more |= {"estimator": estimator, "tail_flag": is_heavy}
+        more["tail_flag"] = is_heavy
         tails = Unreached(shift, lost, num_holding(one_side), one_side.lost.shape[0])
         return more, kl_warnings(seen, estimator, tails, is_heavy)
 
