@@ -206,12 +206,12 @@ def has_closed_form(posterior: GibbsPosterior, group_size: int) -> bool:
 def closed_form_kl(view: View) -> Float[Array, ""] | None:
     """KL of a Gaussian posterior from those with an example replaced, mean over pairs.
 
-    None where there is no closed form, and where a sum over points is as exact.
+    None where there is no closed form, and where draws are no chains'.
     """
     posterior, draws, gamma = view.posterior, view.draws, view.inputs.gamma
-    is_sum = draws.log_normalizer is not None and draws.log_normalizer_se is None
-    whitening = draws.whitening
-    if whitening is None or is_sum or not has_closed_form(posterior, view.plan.group_size):
+    whitening, is_of_chains = draws.whitening, draws.log_normalizer is None
+    has_form = has_closed_form(posterior, view.plan.group_size)
+    if whitening is None or not (is_of_chains and has_form):
         return None
     target = Target(posterior, view.train, gamma)
     potential = whitening.pull_back(target.around(draws.mode, draws.reference, whitening))

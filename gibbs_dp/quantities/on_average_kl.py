@@ -42,6 +42,7 @@ from gibbs_dp.quantities.kl_estimators import (
 )
 from gibbs_dp.quantities.known_means import KnownMeans
 from gibbs_dp.results.table import Column, Style
+from gibbs_dp.sampling.chains import MarkovSampler
 
 # Where an on-average KL cannot be believed.
 
@@ -362,9 +363,11 @@ class OnAverageKL(LeadingQuantity):
         return self._choice(pilots, settings)
 
     def is_closed(self, settings: AuditSpec) -> bool:
-        """Whether the KL is a closed form; the choice then says of draws alone what they tell."""
-        traits = settings.sampler.traits
-        is_theirs = traits.is_adjusted and not traits.is_exact  # and no sum, which is as good
+        """Whether the KL is a closed form; the choice then says of draws alone what they tell.
+
+        Of chains of the posterior's law: sums are as good, others' draws may be of another law.
+        """
+        is_theirs = isinstance(settings.sampler, MarkovSampler)
         has_form = has_closed_form(settings.posterior, settings.group_size)
         return self.estimator == AUTO and is_theirs and has_form
 

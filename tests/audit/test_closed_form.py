@@ -1,5 +1,7 @@
 """On-average KL of Gaussian posteriors, pair by pair, against NumPy's linear algebra."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -133,6 +135,25 @@ def test_an_example_that_holds_a_direction_alone_cannot_be_replaced_for_finite_n
     assert float(gaussian_kl(one, other)) == float("inf")
 
 
+@dataclass(frozen=True)
+class Own(gdp.Sampler):
+    """A sampler of one's own: normals about zero, whose normalizer it says it knows."""
+
+    def draw(
+        self, key, target, starts, schedule, num_chains, num_samples, scale=None, is_joint=False
+    ):
+        u = jax.random.normal(key, (num_chains, num_samples, starts.shape[1]))
+        return gdp.ChainDraws.of(target, u, log_normalizer=jnp.zeros(()))
+
+
+def test_others_samplers_need_no_closed_form():
+    posterior = gdp.GibbsPosterior(gdp.losses.squared, PRIORS["normal"][0])
+    learn = [gdp.OnAverageKL(), gdp.Risks()]
+    asked = {"num_datasets": 16, "learn": learn, "sampler": Own(), "progress": False}
+    report = gdp.audit(posterior, regression, N, [1e-4], **asked)
+    assert report.rows[0]["estimator"] != "closed form"
+
+
 @pytest.mark.parametrize(
     ("changed", "is_closed"),
     [
@@ -140,6 +161,8 @@ def test_an_example_that_holds_a_direction_alone_cannot_be_replaced_for_finite_n
         ({"sampler": gdp.MALA()}, True),
         ({"sampler": gdp.ULA()}, False),  # which draws from another law
         ({"sampler": gdp.Line()}, False),  # a sum is as good
+        ({"sampler": gdp.SMC(num_particles=64)}, False),
+        ({"sampler": Own()}, False),
         ({"group_size": 2}, False),
         ({"prior": gdp.Flat(gdp.supports.l2_ball(3, 2.0))}, False),
         ({"prior": dist.StudentT(4.0).expand([3])}, False),
@@ -160,7 +183,7 @@ def test_it_is_taken_where_it_is_right(changed, is_closed):
         num_datasets=16,
         num_ghosts=GHOSTS,
         key=jax.random.key(0),
-        sampler=sampler if isinstance(sampler, gdp.Line) else as_sampler(sampler),
+        sampler=sampler if isinstance(sampler, gdp.Line | Own) else as_sampler(sampler),
         num_chains=8,
         num_warmup=None,
         num_samples=8,
