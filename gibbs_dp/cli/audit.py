@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -249,7 +250,8 @@ def show_and_save(
     report: Report, parsed: argparse.Namespace, folder: Path | None, problem: Problem
 ) -> None:
     """Print a report, and save it if a folder was given, or a page."""
-    output.present(parsed, report.to_json_rows(), lambda: in_words(report, parsed), report.warnings)
+    told = partial(output.report_in_words, report, parsed.all)
+    output.present(parsed, report.to_json_rows(), told, report.warnings)
     if folder is not None:
         from gibbs_dp.results.plotting import literal
 
@@ -262,12 +264,6 @@ def show_and_save(
         paths = [path, *_save_exposure(report, folder), *output.save_figures(figures, folder)]
         output.tell_saved(paths, parsed.json, parsed.quiet)
     _write(report, parsed, problem)
-
-
-def in_words(report: Report, parsed: argparse.Namespace) -> str:
-    """Return what a terminal shows of a report."""
-    exposed = [report.exposure_summary()] if report.row_tables else []
-    return "\n\n".join([report.summary(parsed.all), *exposed])
 
 
 def _save_exposure(report: Report, folder: Path) -> list[Path]:

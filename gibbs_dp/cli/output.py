@@ -19,6 +19,8 @@ from gibbs_dp.io.files import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from gibbs_dp.auditing.report import Report
+
 
 class UsageError(ValueError):
     """A command line that makes no sense."""
@@ -148,6 +150,12 @@ def emit_parts(parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
     for kind, rows in parts.items():
         for row in rows:
             emit(json.dumps({"kind": kind, **io.json_row(row)}, allow_nan=False))
+
+
+def report_in_words(report: Report, is_whole: bool) -> str:
+    """Return what a terminal shows of an audit's report, all columns or the usual ones."""
+    exposed = [report.exposure_summary()] if report.row_tables else []
+    return "\n\n".join([report.summary(is_whole), *exposed])
 
 
 def present(

@@ -78,9 +78,8 @@ def run_show(arguments: Sequence[str]) -> None:
             _show_draws(path)
             output.show(found.summary())
     elif not parsed.json:
-        output.show(found.summary(True) if kind == "report" and parsed.all else found.summary())
-        if kind == "report" and found.row_tables:
-            output.show(f"\n{found.exposure_summary()}")
+        is_report = kind == "report"
+        output.show(output.report_in_words(found, parsed.all) if is_report else found.summary())
     else:
         for line in _json_lines(found, kind):
             output.emit(line)

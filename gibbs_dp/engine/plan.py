@@ -307,6 +307,11 @@ class AuditSpec:
         return self.num_chains * self.num_samples
 
     @property
+    def has_independent_examples(self) -> bool:
+        """Whether a dataset's examples are independent: no chain's, no rows without replacement."""
+        return not (self.population.is_dependent or self.population.is_conditional)
+
+    @property
     def is_exact(self) -> bool:
         """Whether posteriors are summed over rather than sampled."""
         return self.sampler.traits.is_exact

@@ -240,9 +240,7 @@ def find_further(sweep: Explored, count: int, names: Sequence[str]) -> list[Furt
 
 def has_members(settings: AuditSpec) -> bool:
     """Whether membership of one example makes sense: they are independent, the loss is a sum."""
-    population = settings.population
-    is_iid = not (population.is_dependent or population.is_conditional)
-    return is_iid and not settings.posterior.structured
+    return settings.has_independent_examples and not settings.posterior.structured
 
 
 def is_precise(result: GammaResult) -> bool:

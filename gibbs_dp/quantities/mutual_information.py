@@ -160,8 +160,8 @@ def information_row(
     n, gamma = settings.n, row["gamma"]
     lower = found.contrast.lower
     replaced = _all_replaced(settings, kl)
-    is_equal = replaced is not None and not settings.population.is_conditional
-    symmetrized = replaced.average if replaced is not None and is_equal else None
+    is_more = settings.population.is_conditional
+    symmetrized = None if replaced is None or is_more else replaced.average
     uppers = {
         "leave-one-out": found.contrast.upper,
         "Gaussian marginal": found.gaussian,
@@ -240,9 +240,7 @@ def _generalization(
     if individual is not None:
         out["individual_information"] = individual.value
         out["individual_information_se"] = individual.se
-    if tails is None or not tails.sigma > 0:
-        return out
-    if settings.population.is_dependent or settings.population.is_conditional:
+    if tails is None or not tails.sigma > 0 or not settings.has_independent_examples:
         return out
     out |= _with_error("generalization_upper", tails.generalization_upper(upper, n))
     if individual is not None and not _is_too_large(settings, individual, upper):

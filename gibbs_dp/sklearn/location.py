@@ -126,15 +126,15 @@ class PrivateLocation(PrivateEstimator):
         guarantee, draw = self._plan(facts)
         noise = self._noise(leaks)
         if steps is not None:
+            # Row by row, and of any law: what is promised of the draw holds whatever was added.
             with unobserved():
-                rows = np.clip(
-                    rows + (noise.random(rows.shape) - 0.5) * (steps / (high - low)), 0, 1
-                )
+                moves = (noise.random(rows.shape) - 0.5) * (steps / (high - low))
+                rows = np.clip(rows + moves, 0, 1)
         found = self._release(guarantee, draw, rows, None, noise, leaks)[0]
         values = low + (high - low) * np.clip(found, 0.0, 1.0)
-        setattr(
-            self, f"{self._name}_", values if steps is None else np.round(values / steps) * steps
-        )
+        if steps is not None:
+            values = np.round(values / steps) * steps
+        setattr(self, f"{self._name}_", values)
         return self
 
     def _steps(self, num_columns: int) -> Columns | None:
